@@ -1,0 +1,39 @@
+//! The wire of Thalweg: topics, partitions, offsets, headers and serdes; the ports through which the core reaches the outside;
+//! and every backend, one cargo feature each.
+//!
+//! It knows nothing of tasks, stores or topologies. A user meets [`Topic`] and the serdes, re-exported by the crate `thalweg`.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `wire`, `headers`, `batch` | the vocabulary, borrowed wherever it can be |
+//! | `datum`, `serde`, `topic` | typed topics |
+//! | `partition` | murmur2, as Kafka's Java client has it |
+//! | `ports` | what the core asks for: [`Consumer`], [`Producer`], [`Admin`], [`Membership`], [`Clock`] |
+//! | `clock` | the machine's clock and a manual one |
+
+mod batch;
+mod clock;
+mod datum;
+mod headers;
+mod partition;
+mod ports;
+mod serde;
+mod topic;
+mod wire;
+
+pub use batch::{RecordBatch, Records};
+pub use clock::{ManualClock, SystemClock};
+pub use datum::Datum;
+pub use headers::{Headers, HeadersIter, HeadersRef};
+pub use partition::{murmur2, partition_for};
+pub use ports::*;
+#[cfg(feature = "json")]
+pub use serde::JsonSerde;
+#[cfg(feature = "uuid")]
+pub use serde::UuidText;
+pub use serde::{
+    Boolean, DefaultSerde, F32Be, F64Be, Field, I16Be, I32Be, I64Be, Nullable, RawBytes, Serde,
+    SerdeError, SharedSerde, Utf8, Void,
+};
+pub use topic::{Accepts, Topic};
+pub use wire::{NewRecord, Offset, RecordRef, Timestamp, TopicPartition};

@@ -1,0 +1,382 @@
+//! [`Serde`]: how a key or value becomes bytes and back; the standard types have Kafka Streams' byte formats.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// What a serde wrote: bytes, or a null field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Field {
+    /// The bytes it appended are the field.
+    Bytes,
+    /// The field is null; nothing was appended.
+    Null,
+}
+
+/// Why bytes could not be read or a value could not be written. Messages never show the payload.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SerdeError {
+    /// The field is null, but the type has no null.
+    #[error(
+        "null where the type `{expected}` has none; declare the topic with `Option<{expected}>` to allow it"
+    )]
+    UnexpectedNull {
+        /// The type that was asked for.
+        expected: &'static str,
+    },
+    /// A fixed-size type found another size.
+    #[error("expected {expected} bytes for `{of}`, found {found}")]
+    WrongLength {
+        /// The type that was asked for.
+        of: &'static str,
+        /// The bytes it takes.
+        expected: usize,
+        /// The bytes there were.
+        found: usize,
+    },
+    /// The bytes are not what the type takes.
+    #[error("not a valid `{of}`: {reason}")]
+    Malformed {
+        /// The type that was asked for.
+        of: &'static str,
+        /// What is wrong, without the payload.
+        reason: String,
+    },
+    /// The value is not one that the serde can write (only serdes of dynamic values say this).
+    #[error("a {found} cannot be written as `{expected}`")]
+    WrongType {
+        /// What the serde writes.
+        expected: &'static str,
+        /// What it got.
+        found: &'static str,
+    },
+}
+
+/// Writes and reads one type.
+///
+/// [`write`](Self::write) appends to a reused buffer, so that no record costs an allocation.
+pub trait Serde<T>: Send + Sync + 'static {
+    /// Appends the value's bytes to `out`, or says that the field is null.
+    ///
+    /// # Errors
+    /// When the value cannot be written; `out` may then hold a part of it.
+    fn write(&self, value: &T, out: &mut Vec<u8>) -> Result<Field, SerdeError>;
+
+    /// Reads a field; `None` is a null field.
+    ///
+    /// # Errors
+    /// When the bytes are not a `T`, or the field is null and `T` has no null.
+    fn read(&self, bytes: Option<&[u8]>) -> Result<T, SerdeError>;
+}
+
+/// A serde that is shared by topics, stores and operators.
+pub type SharedSerde<T> = Arc<dyn Serde<T>>;
+
+/// The serde a type has when nothing else is said.
+#[diagnostic::on_unimplemented(
+    message = "no serde is known for `{Self}`",
+    label = "needs a serde",
+    note = "name one where the topic, the store or the grouping is declared, for instance `Topic::with(\"orders\", Utf8, JsonSerde::new())`",
+    note = "or implement `DefaultSerde` for `{Self}`"
+)]
+pub trait DefaultSerde: Sized + 'static {
+    /// Makes it.
+    fn default_serde() -> SharedSerde<Self>;
+}
+
+macro_rules! fixed_size {
+    ($($(#[$doc:meta])* $serde:ident: $type:ty, $size:literal;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $serde;
+
+        impl Serde<$type> for $serde {
+            fn write(&self, value: &$type, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+                out.extend_from_slice(&value.to_be_bytes());
+                Ok(Field::Bytes)
+            }
+
+            fn read(&self, bytes: Option<&[u8]>) -> Result<$type, SerdeError> {
+                const OF: &str = stringify!($type);
+                let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected: OF })?;
+                let wrong = SerdeError::WrongLength { of: OF, expected: $size, found: bytes.len() };
+                bytes.try_into().map(<$type>::from_be_bytes).map_err(|_| wrong)
+            }
+        }
+
+        impl DefaultSerde for $type {
+            fn default_serde() -> SharedSerde<Self> {
+                Arc::new($serde)
+            }
+        }
+    )+};
+}
+
+fixed_size! {
+    /// `i64` in 8 bytes, big-endian: Kafka's `LongSerde`.
+    I64Be: i64, 8;
+    /// `i32` in 4 bytes, big-endian: Kafka's `IntegerSerde`.
+    I32Be: i32, 4;
+    /// `i16` in 2 bytes, big-endian: Kafka's `ShortSerde`.
+    I16Be: i16, 2;
+    /// `f64` as its IEEE 754 bits, big-endian: Kafka's `DoubleSerde`.
+    F64Be: f64, 8;
+    /// `f32` as its IEEE 754 bits, big-endian: Kafka's `FloatSerde`.
+    F32Be: f32, 4;
+}
+
+/// Text as UTF-8 without a length: Kafka's `StringSerde`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Utf8;
+
+/// Raw bytes: Kafka's `ByteArraySerde`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawBytes;
+
+/// One byte, 01 or 00: Kafka's `BooleanSerde`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Boolean;
+
+/// Always a null field: Kafka's `VoidSerde`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Void;
+
+fn utf8<'a>(bytes: Option<&'a [u8]>, of: &'static str) -> Result<&'a str, SerdeError> {
+    let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected: of })?;
+    std::str::from_utf8(bytes).map_err(|e| SerdeError::Malformed {
+        of,
+        reason: format!("not UTF-8 at byte {}", e.valid_up_to()),
+    })
+}
+
+impl Serde<String> for Utf8 {
+    fn write(&self, value: &String, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(Field::Bytes)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<String, SerdeError> {
+        utf8(bytes, "String").map(str::to_owned)
+    }
+}
+
+impl Serde<Arc<str>> for Utf8 {
+    fn write(&self, value: &Arc<str>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(Field::Bytes)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<Arc<str>, SerdeError> {
+        utf8(bytes, "Arc<str>").map(Arc::from)
+    }
+}
+
+impl Serde<Vec<u8>> for RawBytes {
+    fn write(&self, value: &Vec<u8>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        out.extend_from_slice(value);
+        Ok(Field::Bytes)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<Vec<u8>, SerdeError> {
+        bytes.map(<[u8]>::to_vec).ok_or(SerdeError::UnexpectedNull {
+            expected: "Vec<u8>",
+        })
+    }
+}
+
+impl Serde<bool> for Boolean {
+    fn write(&self, value: &bool, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        out.push(u8::from(*value));
+        Ok(Field::Bytes)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<bool, SerdeError> {
+        match bytes {
+            Some([0]) => Ok(false),
+            Some([1]) => Ok(true),
+            Some([_]) => Err(SerdeError::Malformed {
+                of: "bool",
+                reason: "neither 0 nor 1".into(),
+            }),
+            Some(b) => Err(SerdeError::WrongLength {
+                of: "bool",
+                expected: 1,
+                found: b.len(),
+            }),
+            None => Err(SerdeError::UnexpectedNull { expected: "bool" }),
+        }
+    }
+}
+
+impl Serde<()> for Void {
+    fn write(&self, (): &(), _: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        Ok(Field::Null)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<(), SerdeError> {
+        match bytes {
+            None => Ok(()),
+            Some(b) => Err(SerdeError::WrongLength {
+                of: "()",
+                expected: 0,
+                found: b.len(),
+            }),
+        }
+    }
+}
+
+macro_rules! default_serde {
+    ($($type:ty => $serde:expr),+ $(,)?) => {$(
+        impl DefaultSerde for $type {
+            fn default_serde() -> SharedSerde<Self> {
+                Arc::new($serde)
+            }
+        }
+    )+};
+}
+
+default_serde!(String => Utf8, Arc<str> => Utf8, Vec<u8> => RawBytes, bool => Boolean, () => Void);
+
+/// Adds null to a serde: `None` is a null field.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nullable<S, T>(S, PhantomData<fn() -> T>);
+
+impl<S, T> Nullable<S, T> {
+    /// Wraps the serde of the type without null.
+    pub const fn new(serde: S) -> Self {
+        Self(serde, PhantomData)
+    }
+}
+
+impl<T, S: Serde<T>> Serde<Option<T>> for Nullable<S, T>
+where
+    T: 'static,
+{
+    fn write(&self, value: &Option<T>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        value
+            .as_ref()
+            .map_or(Ok(Field::Null), |v| self.0.write(v, out))
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
+        bytes.map(|b| self.0.read(Some(b))).transpose()
+    }
+}
+
+struct NullableShared<T>(SharedSerde<T>);
+
+impl<T: 'static> Serde<Option<T>> for NullableShared<T> {
+    fn write(&self, value: &Option<T>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        value
+            .as_ref()
+            .map_or(Ok(Field::Null), |v| self.0.write(v, out))
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
+        bytes.map(|b| self.0.read(Some(b))).transpose()
+    }
+}
+
+impl<T: DefaultSerde> DefaultSerde for Option<T> {
+    fn default_serde() -> SharedSerde<Self> {
+        Arc::new(NullableShared(T::default_serde()))
+    }
+}
+
+#[cfg(feature = "uuid")]
+mod text_uuid {
+    use super::{Arc, DefaultSerde, Field, Serde, SerdeError, SharedSerde, utf8};
+    use uuid::Uuid;
+
+    /// A UUID as its 36-character lower-case text: Kafka's `UUIDSerde`.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct UuidText;
+
+    impl Serde<Uuid> for UuidText {
+        fn write(&self, value: &Uuid, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+            out.extend_from_slice(
+                value
+                    .hyphenated()
+                    .encode_lower(&mut Uuid::encode_buffer())
+                    .as_bytes(),
+            );
+            Ok(Field::Bytes)
+        }
+
+        fn read(&self, bytes: Option<&[u8]>) -> Result<Uuid, SerdeError> {
+            let malformed = |e: uuid::Error| SerdeError::Malformed {
+                of: "Uuid",
+                reason: e.to_string(),
+            };
+            utf8(bytes, "Uuid")?.parse().map_err(malformed)
+        }
+    }
+
+    impl DefaultSerde for Uuid {
+        fn default_serde() -> SharedSerde<Self> {
+            Arc::new(UuidText)
+        }
+    }
+}
+#[cfg(feature = "uuid")]
+pub use text_uuid::UuidText;
+
+#[cfg(feature = "json")]
+mod json {
+    use super::{Field, PhantomData, Serde, SerdeError};
+    use serde::{Serialize, de::DeserializeOwned};
+
+    /// Any `serde` type as JSON text; a null field is not `null` text but no value at all.
+    #[derive(Debug)]
+    pub struct JsonSerde<T>(PhantomData<fn() -> T>);
+
+    impl<T> JsonSerde<T> {
+        /// Makes it.
+        pub const fn new() -> Self {
+            Self(PhantomData)
+        }
+    }
+
+    impl<T> Default for JsonSerde<T> {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
+    impl<T> Clone for JsonSerde<T> {
+        fn clone(&self) -> Self {
+            Self::new()
+        }
+    }
+
+    impl<T: Serialize + DeserializeOwned + 'static> Serde<T> for JsonSerde<T> {
+        fn write(&self, value: &T, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+            match serde_json::to_writer(out, value) {
+                Ok(()) => Ok(Field::Bytes),
+                Err(e) => Err(malformed::<T>(&e)),
+            }
+        }
+
+        fn read(&self, bytes: Option<&[u8]>) -> Result<T, SerdeError> {
+            let expected = std::any::type_name::<T>();
+            let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected })?;
+            serde_json::from_slice(bytes).map_err(|e| malformed::<T>(&e))
+        }
+    }
+
+    /// Names place and kind of the fault; serde_json's own text may quote the payload.
+    fn malformed<T>(e: &serde_json::Error) -> SerdeError {
+        SerdeError::Malformed {
+            of: std::any::type_name::<T>(),
+            reason: format!(
+                "JSON {:?} error at line {} column {}",
+                e.classify(),
+                e.line(),
+                e.column()
+            ),
+        }
+    }
+}
+#[cfg(feature = "json")]
+pub use json::JsonSerde;
