@@ -214,7 +214,7 @@ pub struct GroupMetadata {
     pub generation: i32,
 }
 
-/// Where the records of one flushed batch went: the offset after the last own record, per partition written.
+/// Where records went: the offset after the last own record, per partition written.
 pub type Acknowledged = BTreeMap<TopicPartition, Offset>;
 
 /// Appends records, in transactions when it was made with a transactional id.
@@ -243,10 +243,11 @@ pub trait Producer: Send {
     /// [`PortErrorKind::Refused`] for a record that is too large; the message names topic, partition and size.
     fn send(&mut self, topic: TopicSlot, partition: i32, record: &NewRecord<'_>) -> PortResult<()>;
 
-    /// Waits until everything sent is acknowledged; every record must be. Returns, per partition written since the
-    /// transaction began (since the last flush without transactions), the offset after the last record.
+    /// Waits until everything sent is acknowledged; every record must be.
     ///
-    /// A transactional backend that appends at commit returns what the offsets will be.
+    /// Outside a transaction it returns, per partition written since the last flush, the offset after the last own record.
+    /// Inside one it returns nothing: a backend may give records their offsets only when the transaction ends, and
+    /// [`commit`](Self::commit) tells them.
     ///
     /// # Errors
     /// [`PortErrorKind::Abortable`] when a record was refused.
@@ -262,11 +263,16 @@ pub trait Producer: Send {
         group: &GroupMetadata,
     ) -> PortResult<()>;
 
-    /// Commits the open transaction.
+    /// Commits the open transaction; what was not flushed yet is flushed first.
+    ///
+    /// Returns, per partition that the transaction wrote, the offset after its last own record. The commit marker may lie
+    /// behind it. Another producer's records may lie between its own, so only a partition with one writer (a changelog) can
+    /// be said to be read up to there.
     ///
     /// # Errors
-    /// [`PortErrorKind::Unknown`] when no answer came.
-    fn commit(&mut self) -> PortResult<()>;
+    /// [`PortErrorKind::Unknown`] when no answer came, [`PortErrorKind::Abortable`] when a record was refused,
+    /// [`PortErrorKind::Fenced`].
+    fn commit(&mut self) -> PortResult<Acknowledged>;
 
     /// Aborts the open transaction.
     ///
