@@ -1,0 +1,76 @@
+//! Runs conformance scenarios and reports per family.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::{fs, panic};
+
+use clap::Parser;
+use thalweg_integration_tests::conformance::{
+    ExpectedFailures, Fault, Outcome, Report, Scenario, run_all, scenario_files,
+};
+
+/// Runs conformance scenarios: files, or all `.json` files below folders.
+#[derive(Parser)]
+struct Options {
+    /// Restart the application in the middle of each input.
+    #[arg(long)]
+    crash: bool,
+    /// The list of scenarios that are known not to pass: succeed when exactly those fail.
+    #[arg(long, value_name = "FILE")]
+    expected: Option<PathBuf>,
+    /// Scenario files and folders.
+    #[arg(value_name = "DIR|FILE", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/scenarios"))]
+    paths: Vec<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("conformance: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Did the run end as wanted?
+fn run(options: &Options) -> Result<bool, String> {
+    if options.crash {
+        return Err("--crash: restarting in the middle of the input is not available yet".into());
+    }
+    let expected = options.expected.as_ref().map(|file| {
+        let text = fs::read_to_string(file);
+        text.map(|text| ExpectedFailures::parse(&text))
+            .map_err(|e| format!("cannot read {}: {e}", file.display()))
+    });
+    let expected = expected.transpose()?;
+    let files = scenario_files(&options.paths).map_err(|e| e.to_string())?;
+    if files.is_empty() {
+        return Err("there is no scenario file under the given paths".into());
+    }
+    // A panic is reported with its scenario.
+    panic::set_hook(Box::new(|_| {}));
+    let report = run_all(&files, interpret);
+    Ok(judge(&report, expected.as_ref()))
+}
+
+fn interpret(scenario: &Scenario) -> Result<Outcome, Fault> {
+    Err(Fault::scenario(format!(
+        "{} needs the interpreter, which is not linked in",
+        scenario.name
+    )))
+}
+
+fn judge(report: &Report, expected: Option<&ExpectedFailures>) -> bool {
+    let Some(expected) = expected else {
+        println!("{report}");
+        return report.counts().1 == 0;
+    };
+    let surprises = expected.surprises(report);
+    for surprise in &surprises {
+        println!("{surprise}");
+    }
+    println!("{report}");
+    surprises.is_empty()
+}

@@ -1,0 +1,34 @@
+//! The conformance language: scenario files, their values, serdes and expressions, and the comparison of what happened with
+//! what should have. `conformance/FORMAT.md` is its definition.
+//!
+//! The way of a scenario: [`Scenario::read`] parses the file, a runner builds the topology and drives it into an
+//! [`Outcome`], [`compare`] turns outcome and expectation into [`Difference`]s, and [`Report`] prints them.
+
+mod builtin;
+mod compare;
+mod expected;
+mod expr;
+mod fault;
+mod headers;
+mod outcome;
+mod program;
+mod report;
+mod scenario;
+mod section;
+mod serde;
+mod suite;
+mod value;
+
+pub use self::serde::{Plain, SerdeSpec};
+pub use compare::{Aspect, Difference, compare};
+pub use expected::{ExpectedFailures, Surprise};
+pub use expr::{Env, Expr, Host, NoHost};
+pub use fault::{Fault, FaultKind};
+pub use headers::HeaderList;
+pub use outcome::{ErrorKind, Failure, Outcome, Phase, QueryResult, StoreDump, is_unordered_query};
+pub use program::{Block, Forward, Outgoing, Port, Program, Punctuator, Statement, TimeKind};
+pub use report::{Case, Report, Verdict};
+pub use scenario::{Api, Checks, Config, InputItem, InputTopic, OutputTopic, Query, Scenario};
+pub use section::Section;
+pub use suite::{run_all, scenario_files};
+pub use value::{Value, Win};
