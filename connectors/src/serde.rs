@@ -68,6 +68,11 @@ pub trait Serde<T>: Send + Sync + 'static {
     /// # Errors
     /// When the bytes are not a `T`, or the field is null and `T` has no null.
     fn read(&self, bytes: Option<&[u8]>) -> Result<T, SerdeError>;
+
+    /// The part of a written key that decides its partition: all of it, but for windowed keys, which stay with the key inside.
+    fn partition_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        key
+    }
 }
 
 /// A serde that is shared by topics, stores and operators.

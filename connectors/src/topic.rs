@@ -105,6 +105,11 @@ pub trait Accepts<K, V>: Send + Sync + 'static {
     /// # Errors
     /// When the serde cannot write it.
     fn write_value(&self, value: V, out: &mut Vec<u8>) -> Result<Field, SerdeError>;
+
+    /// The part of the written key that decides the partition.
+    fn partition_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        key
+    }
 }
 
 impl<K, V, K2, V2> Accepts<K2, V2> for Topic<K, V>

@@ -1,0 +1,77 @@
+//! What leaves the tasks of one worker: one producer, one open transaction, topics resolved once.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use thalweg_connectors::{NewRecord, PortResult, Producer, TopicSlot};
+use thalweg_txn::Committer;
+
+use crate::error::TaskError;
+
+/// A topic as the producer knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResolvedTopic {
+    pub(crate) slot: TopicSlot,
+    /// How many partitions it has.
+    pub partitions: i32,
+}
+
+/// Sends records inside the worker's transaction, which it begins at the first one.
+pub struct Collector {
+    producer: Box<dyn Producer>,
+    committer: Committer,
+    topics: HashMap<Arc<str>, ResolvedTopic, foldhash::fast::FixedState>,
+    sent: u64,
+}
+
+impl Collector {
+    /// Joins a producer and the protocol it is committed by.
+    pub fn new(producer: Box<dyn Producer>, committer: Committer) -> Self {
+        let topics = HashMap::with_hasher(foldhash::fast::FixedState::with_seed(0));
+        Self {
+            producer,
+            committer,
+            topics,
+            sent: 0,
+        }
+    }
+
+    /// Resolves a topic by its full name.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn topic(&mut self, name: &str) -> PortResult<ResolvedTopic> {
+        if let Some(topic) = self.topics.get(name) {
+            return Ok(*topic);
+        }
+        let (slot, partitions) = self.producer.topic(name)?;
+        let topic = ResolvedTopic { slot, partitions };
+        self.topics.insert(name.into(), topic);
+        Ok(topic)
+    }
+
+    /// Sends a record.
+    ///
+    /// # Errors
+    /// When the producer refuses it, or the transaction cannot begin.
+    pub fn send(
+        &mut self,
+        topic: TopicSlot,
+        partition: i32,
+        record: &NewRecord<'_>,
+    ) -> Result<(), TaskError> {
+        self.committer.before_write(&mut *self.producer)?;
+        self.sent += 1;
+        Ok(self.producer.send(topic, partition, record)?)
+    }
+
+    /// How many records were sent since it was made.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Producer and protocol, for the commit.
+    pub fn parts(&mut self) -> (&mut dyn Producer, &mut Committer) {
+        (&mut *self.producer, &mut self.committer)
+    }
+}

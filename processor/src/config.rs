@@ -1,0 +1,72 @@
+//! What a task is told when it is made. The dotted names are Kafka Streams'.
+
+use std::sync::Arc;
+
+use thalweg_connectors::Timestamp;
+
+/// What happens to a record that cannot be decoded or that user code failed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum OnError {
+    /// Stop (the default of Kafka Streams: nothing is lost silently).
+    #[default]
+    Fail,
+    /// Drop the record, count it, and go on.
+    Continue,
+}
+
+/// What a source does with timestamps: `default.timestamp.extractor`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum TimestampPolicy {
+    /// The record's own; a negative one is an error (the default of Kafka Streams).
+    #[default]
+    FailOnInvalid,
+    /// The record's own; a record with a negative one is dropped and counted.
+    LogAndSkip,
+    /// The record's own; a negative one becomes the partition's highest so far (an error when there is none).
+    UsePartitionTime,
+    /// The time at which the record is taken up.
+    WallClock,
+}
+
+/// Configuration of all tasks of an application.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskConfig {
+    /// `application.id`: the consumer group, and the prefix of internal topics.
+    pub application_id: Arc<str>,
+    /// `deserialization.exception.handler`.
+    pub on_deserialization_error: OnError,
+    /// `processing.exception.handler`.
+    pub on_processing_error: OnError,
+    /// `default.timestamp.extractor`.
+    pub timestamp_policy: TimestampPolicy,
+    /// `statestore.cache.max.bytes` of one worker; 0 switches record caches off. Default 10 MiB, as in Kafka Streams.
+    pub cache_max_bytes: usize,
+    /// `buffered.records.per.partition`: a partition with more than that waiting is paused. Default 1000.
+    pub buffered_records_max: usize,
+    /// Uncommitted bytes of a task's stores above which a commit is asked for early. Default 64 MiB.
+    pub uncommitted_bytes_max: usize,
+    /// Appended to the names of topics written by sinks: a replay's `-replay-NAME`. Empty otherwise.
+    pub output_suffix: Arc<str>,
+    /// Records below this time produce no output: a replay's `--from` behind its warm-up.
+    pub output_from: Option<Timestamp>,
+}
+
+impl TaskConfig {
+    /// The defaults of Kafka Streams.
+    pub fn new(application_id: impl Into<Arc<str>>) -> Self {
+        Self {
+            application_id: application_id.into(),
+            on_deserialization_error: OnError::Fail,
+            on_processing_error: OnError::Fail,
+            timestamp_policy: TimestampPolicy::FailOnInvalid,
+            cache_max_bytes: 10 << 20,
+            buffered_records_max: 1000,
+            uncommitted_bytes_max: 64 << 20,
+            output_suffix: Arc::from(""),
+            output_from: None,
+        }
+    }
+}

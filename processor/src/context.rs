@@ -1,0 +1,352 @@
+//! What a node sees of its task while it works: forwarding, stores, time, timers.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use thalweg_connectors::{Headers, Offset, Timestamp, TopicPartition};
+use thalweg_state::TaskState;
+
+use crate::cache::RecordCache;
+use crate::collector::Collector;
+use crate::config::{OnError, TaskConfig};
+use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError, UsageError};
+use crate::node::Node;
+use crate::punctuate::{PunctuationType, TimerId, Timers};
+use crate::record::{Record, RecordContext, RecordMetadata};
+use crate::stores::{LocalStore, StoreHandle, TaskStore};
+use crate::topology::{NodeIx, TaskId};
+
+/// A node of a task and where its records go.
+pub(crate) struct Slot {
+    pub(crate) name: Arc<str>,
+    /// Taken out while the node works, so that it can be lent the rest of the task.
+    pub(crate) node: Option<Box<dyn Node>>,
+    pub(crate) children: SmallVec<[NodeIx; 4]>,
+}
+
+/// Everything of a task that nodes share.
+pub(crate) struct Shared {
+    pub(crate) task: TaskId,
+    pub(crate) config: Arc<TaskConfig>,
+    pub(crate) state: TaskState,
+    pub(crate) stores: Vec<TaskStore>,
+    pub(crate) cache: RecordCache,
+    pub(crate) timers: Timers,
+    /// Where the record under way came from; `None` inside punctuations.
+    pub(crate) origin: Option<TopicPartition>,
+    pub(crate) offset: Offset,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) headers: Headers,
+    pub(crate) stream_time: Timestamp,
+    pub(crate) wall_time: Timestamp,
+    pub(crate) dropped: u64,
+    pub(crate) commit_requested: bool,
+    /// What the nodes asked to remember at the last commit, by `node/name`.
+    pub(crate) remembered: std::collections::BTreeMap<String, i64>,
+    pub(crate) key_buffer: Vec<u8>,
+    pub(crate) value_buffer: Vec<u8>,
+}
+
+impl Shared {
+    pub(crate) fn metadata(&self) -> Option<RecordMetadata> {
+        self.origin.as_ref().map(|tp| RecordMetadata {
+            topic: Arc::clone(&tp.topic),
+            partition: tp.partition,
+            offset: self.offset,
+        })
+    }
+
+    pub(crate) fn record_context(&self) -> RecordContext {
+        let (metadata, timestamp) = (self.metadata(), self.timestamp);
+        RecordContext {
+            metadata,
+            timestamp,
+            headers: self.headers.clone(),
+        }
+    }
+
+    /// ` at TOPIC-PARTITION@OFFSET` for messages; nothing inside a punctuation.
+    pub(crate) fn place(&self) -> String {
+        self.origin
+            .as_ref()
+            .map_or_else(String::new, |tp| format!(" at {tp}@{}", self.offset))
+    }
+}
+
+/// The nodes of a task and what they share.
+pub(crate) struct Graph {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) shared: Shared,
+}
+
+/// A node's view of its task. Processors of the Processor API see it as [`ProcessorContext`](crate::ProcessorContext).
+pub struct Context<'a> {
+    pub(crate) graph: &'a mut Graph,
+    pub(crate) output: &'a mut Collector,
+    pub(crate) node: NodeIx,
+}
+
+/// What has to be put back after a forward.
+struct Entered(Timestamp, Option<Headers>);
+
+impl Context<'_> {
+    /// Hands a record to all children; cloned for all but the last.
+    ///
+    /// # Errors
+    /// The failure of a node below, unless the processing handler said continue; a negative timestamp.
+    pub fn forward<K, V>(&mut self, record: Record<K, V>) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let entered = self.enter(&record)?;
+        let result = self.to_children(record);
+        self.leave(entered);
+        result
+    }
+
+    /// Hands a record to one child, by name.
+    ///
+    /// # Errors
+    /// As for [`forward`](Self::forward); a child that the node does not have.
+    pub fn forward_to<K, V>(&mut self, child: &str, record: Record<K, V>) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let children = &self.graph.slots[self.node.0 as usize].children;
+        let found = children
+            .iter()
+            .find(|c| *self.graph.slots[c.0 as usize].name == *child);
+        let Some(&found) = found else {
+            return Err(self.unknown_child(child).into());
+        };
+        let entered = self.enter(&record)?;
+        let mut slot = Some(record);
+        let result = self.call(found, &mut slot);
+        self.leave(entered);
+        result
+    }
+
+    fn unknown_child(&self, child: &str) -> UsageError {
+        let slot = &self.graph.slots[self.node.0 as usize];
+        let names: Vec<&str> = slot
+            .children
+            .iter()
+            .map(|c| &*self.graph.slots[c.0 as usize].name)
+            .collect();
+        UsageError::UnknownChild {
+            node: Arc::clone(&slot.name),
+            child: child.to_owned(),
+            children: names.join(", "),
+        }
+    }
+
+    fn to_children<K, V>(&mut self, record: Record<K, V>) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let children = &self.graph.slots[self.node.0 as usize].children;
+        let Some(last) = children.len().checked_sub(1) else {
+            return Ok(());
+        };
+        let last_child = children[last];
+        for i in 0..last {
+            let child = self.graph.slots[self.node.0 as usize].children[i];
+            self.call(child, &mut Some(record.clone()))?;
+        }
+        self.call(last_child, &mut Some(record))
+    }
+
+    /// Lends the task to a child for one record.
+    fn call(&mut self, child: NodeIx, slot: &mut dyn Any) -> NodeResult {
+        self.visit(child, |node, context| node.process(slot, context))
+    }
+
+    /// Takes a node out of the arena, lets it work, and puts it back; asks the handler about failures of user code.
+    pub(crate) fn visit(
+        &mut self,
+        ix: NodeIx,
+        work: impl FnOnce(&mut dyn Node, &mut Context<'_>) -> NodeResult,
+    ) -> NodeResult {
+        let mut node = self.graph.slots[ix.0 as usize]
+            .node
+            .take()
+            .expect("a node is not entered twice: the graph has no cycle");
+        let mut context = Context {
+            graph: &mut *self.graph,
+            output: &mut *self.output,
+            node: ix,
+        };
+        let result = work(&mut *node, &mut context);
+        self.graph.slots[ix.0 as usize].node = Some(node);
+        result.or_else(|error| self.judge(ix, error))
+    }
+
+    #[cold]
+    fn judge(&mut self, ix: NodeIx, error: NodeError) -> NodeResult {
+        let source = match error.into_kind() {
+            NodeErrorKind::Failed(error) => return Err(NodeError::failed(error)),
+            NodeErrorKind::User(source) => source,
+        };
+        let shared = &mut self.graph.shared;
+        let node = Arc::clone(&self.graph.slots[ix.0 as usize].name);
+        match shared.config.on_processing_error {
+            OnError::Fail => {
+                let (task, at) = (shared.task, shared.place());
+                Err(NodeError::failed(TaskError::Processing {
+                    task,
+                    node,
+                    at,
+                    source,
+                }))
+            }
+            OnError::Continue => {
+                shared.dropped += 1;
+                tracing::warn!(task = %shared.task, node = %node, at = %shared.place(), error = %source,
+                    "dropped a record that user code failed on");
+                Ok(())
+            }
+        }
+    }
+
+    fn enter<K, V>(&mut self, record: &Record<K, V>) -> Result<Entered, UsageError> {
+        if record.timestamp.0 < 0 {
+            return Err(UsageError::NegativeTimestamp(record.timestamp.0));
+        }
+        let shared = &mut self.graph.shared;
+        let timestamp = std::mem::replace(&mut shared.timestamp, record.timestamp);
+        let headers = (!record.headers.is_empty() || !shared.headers.is_empty())
+            .then(|| std::mem::replace(&mut shared.headers, record.headers.clone()));
+        Ok(Entered(timestamp, headers))
+    }
+
+    fn leave(&mut self, Entered(timestamp, headers): Entered) {
+        self.graph.shared.timestamp = timestamp;
+        if let Some(headers) = headers {
+            self.graph.shared.headers = headers;
+        }
+    }
+
+    /// Which source record is being processed; `None` inside punctuations.
+    pub fn metadata(&self) -> Option<RecordMetadata> {
+        self.graph.shared.metadata()
+    }
+
+    /// Origin, time and headers of the record under way.
+    pub fn record_context(&self) -> RecordContext {
+        self.graph.shared.record_context()
+    }
+
+    /// The highest timestamp this task has seen; -1 before the first record.
+    pub fn stream_time(&self) -> Timestamp {
+        self.graph.shared.stream_time
+    }
+
+    /// The clock's time when the worker took up this round of records.
+    pub fn wall_time(&self) -> Timestamp {
+        self.graph.shared.wall_time
+    }
+
+    /// The task.
+    pub fn task_id(&self) -> TaskId {
+        self.graph.shared.task
+    }
+
+    /// The configuration of the application's tasks.
+    pub fn config(&self) -> &TaskConfig {
+        &self.graph.shared.config
+    }
+
+    /// The node's name.
+    pub fn node_name(&self) -> &Arc<str> {
+        &self.graph.slots[self.node.0 as usize].name
+    }
+
+    /// Counts the record under way as dropped, and says why: `late`, `null key` and so on.
+    pub fn drop_record(&mut self, why: &'static str) {
+        self.graph.shared.dropped += 1;
+        let shared = &self.graph.shared;
+        tracing::debug!(task = %shared.task, node = %self.node_name(), at = %shared.place(), why, "dropped a record");
+    }
+
+    /// Asks for a commit soon.
+    pub fn request_commit(&mut self) {
+        self.graph.shared.commit_requested = true;
+    }
+
+    /// Opens a store for reading and writing.
+    pub fn store<'s, H: StoreHandle>(&'s mut self, handle: &'s H) -> H::View<'s> {
+        handle.view(&mut self.graph.shared, &mut *self.output)
+    }
+
+    /// Schedules [`punctuate`](Node::punctuate) calls of this node every `interval`.
+    ///
+    /// On stream time they are aligned to 0 and the first is due with the first record; on wall-clock time the first is due after
+    /// one interval. Missed ones run once.
+    ///
+    /// # Errors
+    /// When the interval is below 1 ms.
+    pub fn schedule(
+        &mut self,
+        kind: PunctuationType,
+        interval: Duration,
+    ) -> Result<TimerId, UsageError> {
+        let start = match kind {
+            PunctuationType::StreamTime => Timestamp(0),
+            PunctuationType::WallClockTime => Timestamp(
+                self.wall_time()
+                    .0
+                    .saturating_add(interval.as_millis() as i64),
+            ),
+        };
+        self.schedule_at(kind, start, interval)
+    }
+
+    /// As [`schedule`](Self::schedule), with the first call due at `start` (KIP-1146).
+    ///
+    /// # Errors
+    /// When the interval is below 1 ms.
+    pub fn schedule_at(
+        &mut self,
+        kind: PunctuationType,
+        start: Timestamp,
+        interval: Duration,
+    ) -> Result<TimerId, UsageError> {
+        if interval.as_millis() == 0 {
+            return Err(UsageError::ZeroInterval);
+        }
+        Ok(self
+            .graph
+            .shared
+            .timers
+            .schedule(self.node, kind, start.0, interval))
+    }
+
+    /// Cancels a punctuation; one that is cancelled already is fine.
+    pub fn cancel(&mut self, timer: TimerId) {
+        self.graph.shared.timers.cancel(timer);
+    }
+
+    /// What this node asked to remember under that name at the last commit before a restart.
+    pub fn remembered(&self, name: &str) -> Option<i64> {
+        self.graph
+            .shared
+            .remembered
+            .get(&format!("{}/{name}", self.node_name()))
+            .copied()
+    }
+
+    /// The bytes of a store's value, for operators that have no typed handle.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn store_bytes(&mut self, store: LocalStore, key: &[u8]) -> NodeResult<Option<&[u8]>> {
+        let shared = &mut self.graph.shared;
+        let ix = shared.stores[store.0].ix;
+        Ok(shared.state.get(ix, key)?)
+    }
+}

@@ -1,0 +1,53 @@
+//! Topologies as data, and the tasks that run them: nodes, stores, punctuation, commits, restore, workers, and the Processor API.
+//!
+//! It knows no DSL and no concrete backend: the DSL compiles to a [`TopologyBuilder`]'s calls, and a backend comes in through the
+//! ports of `thalweg-connectors`. From the worker to the commit all is synchronous and on one thread.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `topology` | nodes, stores and topics as data; sub-topologies |
+//! | `node`, `context`, `processor` | what a node is and sees; the Processor API |
+//! | `source`, `sink` | the edges: bytes to records and back |
+//! | `stores`, `cache` | typed stores, the way of a write, the record cache |
+//! | `punctuate` | timers on stream time and wall-clock time |
+//! | `group`, `task` | buffered inputs merged by time; one task |
+//! | `collector` | the worker's one producer and its transaction |
+
+mod cache;
+mod collector;
+mod config;
+mod context;
+mod error;
+mod group;
+mod node;
+mod processor;
+mod punctuate;
+mod record;
+mod setup;
+mod sink;
+mod source;
+mod stores;
+mod task;
+mod topology;
+
+pub use collector::{Collector, ResolvedTopic};
+pub use config::{OnError, TaskConfig, TimestampPolicy};
+pub use context::Context;
+pub use error::{BoxError, ErrorClass, NodeError, NodeResult, TaskError, UsageError};
+pub use node::{Flushed, Node, take};
+pub use processor::{Processor, ProcessorContext, Punctuation, supply};
+pub use punctuate::{PunctuationType, TimerId};
+pub use record::{Change, Record, RecordContext, RecordMetadata};
+pub use setup::Setup;
+pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};
+pub use source::{Extracted, ExtractorFn, Source, SourceError, TimestampExtractor};
+pub use stores::{
+    Entries, Handle, KeyValue, LocalStore, Store, StoreDecl, StoreDef, StoreHandle, StoreSerdes,
+    StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, View, Window, WindowEntries,
+    WindowedKey,
+};
+pub use task::{Task, TaskSpec};
+pub use topology::{
+    InternalTopic, NodeDef, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
+    StoreEntry, StoreNo, SubTopology, TaskId, TopicRef, Topology, TopologyBuilder, TopologyError,
+};

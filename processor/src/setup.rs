@@ -1,0 +1,86 @@
+//! What a node is given when it is made: its stores, and whose it is.
+
+use std::sync::Arc;
+
+use crate::error::UsageError;
+use crate::stores::{LocalStore, StoreDecl, StoreDef};
+use crate::topology::{NodeIx, TaskId};
+
+/// Hands a new processor what it needs, so that it is complete when constructed.
+pub struct Setup<'a> {
+    pub(crate) node: NodeIx,
+    pub(crate) name: &'a Arc<str>,
+    pub(crate) task: TaskId,
+    pub(crate) config: &'a crate::config::TaskConfig,
+    pub(crate) stores: Vec<(LocalStore, &'a StoreDef)>,
+    pub(crate) flush_owners: &'a mut Vec<(LocalStore, NodeIx)>,
+}
+
+impl Setup<'_> {
+    /// A handle on a store that is connected to this node.
+    ///
+    /// # Errors
+    /// When the store is not connected, or was declared as another kind.
+    pub fn store<D: StoreDecl>(&mut self, decl: &D) -> Result<D::Handle, UsageError> {
+        let (local, def) = self.find(&decl.def().name)?;
+        if def.kind_name() != decl.def().kind_name() {
+            let (is, wanted) = (def.kind_name(), decl.def().kind_name());
+            return Err(UsageError::WrongStoreKind {
+                store: def.name.to_string(),
+                is,
+                wanted,
+            });
+        }
+        Ok(decl.bind(local))
+    }
+
+    /// As [`store`](Self::store); updates that leave the record cache come to this node's
+    /// [`flush`](crate::Node::flush).
+    ///
+    /// # Errors
+    /// As for [`store`](Self::store).
+    pub fn owned_store<D: StoreDecl>(&mut self, decl: &D) -> Result<D::Handle, UsageError> {
+        let handle = self.store(decl)?;
+        let (local, _) = self.find(&decl.def().name)?;
+        self.flush_owners.push((local, self.node));
+        Ok(handle)
+    }
+
+    /// The definition of a connected store, by name.
+    ///
+    /// # Errors
+    /// When no such store is connected.
+    pub fn store_def(&self, name: &str) -> Result<&StoreDef, UsageError> {
+        self.find(name).map(|(_, def)| def)
+    }
+
+    fn find(&self, name: &str) -> Result<(LocalStore, &StoreDef), UsageError> {
+        let found = self.stores.iter().find(|(_, def)| *def.name == *name);
+        found
+            .map(|(local, def)| (*local, *def))
+            .ok_or_else(|| UsageError::StoreNotConnected {
+                node: Arc::clone(self.name),
+                store: name.to_owned(),
+            })
+    }
+
+    /// The node's name.
+    pub fn node_name(&self) -> &Arc<str> {
+        self.name
+    }
+
+    /// The task it will run in.
+    pub fn task_id(&self) -> TaskId {
+        self.task
+    }
+
+    /// The application.
+    pub fn application_id(&self) -> &Arc<str> {
+        &self.config.application_id
+    }
+
+    /// What is appended to the names of topics that sinks write.
+    pub fn output_suffix(&self) -> &str {
+        &self.config.output_suffix
+    }
+}

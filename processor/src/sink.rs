@@ -1,0 +1,240 @@
+//! Sinks: from typed records to bytes, a topic and a partition.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_connectors::{Accepts, Field, NewRecord, partition_for};
+
+use crate::collector::ResolvedTopic;
+use crate::context::Context;
+use crate::error::{BoxError, NodeError, NodeResult, UsageError};
+use crate::node::{Node, take};
+use crate::record::{Record, RecordContext};
+use crate::topology::{NodeSupplier, SinkTopic, TopicRef};
+
+/// Where a partitioner sends a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Partitions {
+    /// Where Kafka's default partitioner would.
+    Default,
+    /// To these partitions, one copy each.
+    Only(SmallVec<[i32; 1]>),
+    /// Nowhere.
+    Drop,
+}
+
+/// Chooses partitions: topic, key, value, number of partitions.
+pub type PartitionerFn<K, V> =
+    Arc<dyn Fn(&str, &K, &V, i32) -> Result<Partitions, BoxError> + Send + Sync>;
+
+/// Chooses a topic by record; `None` is an error of the record.
+pub type TopicExtractorFn<K, V> =
+    Arc<dyn Fn(&K, &V, &RecordContext) -> Result<Option<String>, BoxError> + Send + Sync>;
+
+enum Target<K, V> {
+    /// Resolved when the task starts.
+    Fixed(Arc<str>, Option<ResolvedTopic>),
+    Extracted(TopicExtractorFn<K, V>),
+}
+
+struct Sink<K, V> {
+    target: Target<K, V>,
+    encoder: Arc<dyn Accepts<K, V>>,
+    partitioner: Option<PartitionerFn<K, V>>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    types: PhantomData<fn(K, V)>,
+}
+
+impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
+    fn resolve(
+        &mut self,
+        record: &Record<K, V>,
+        context: &mut Context<'_>,
+    ) -> NodeResult<(Arc<str>, ResolvedTopic)> {
+        match &self.target {
+            Target::Fixed(name, Some(topic)) => Ok((Arc::clone(name), *topic)),
+            Target::Fixed(name, None) => Ok((Arc::clone(name), context.output.topic(name)?)),
+            Target::Extracted(extract) => {
+                let record_context = context.record_context();
+                let name = extract(&record.key, &record.value, &record_context)
+                    .map_err(NodeError::user)?;
+                let name =
+                    name.ok_or_else(|| UsageError::NoTopic(Arc::clone(context.node_name())))?;
+                let name: Arc<str> = (name + &context.config().output_suffix).into();
+                let topic = context.output.topic(&name)?;
+                Ok((name, topic))
+            }
+        }
+    }
+
+    /// Writes key and value into the buffers.
+    fn encode(&mut self, key: K, value: V) -> NodeResult<(Field, Field)> {
+        self.key.clear();
+        self.value.clear();
+        let key = self.encoder.write_key(key, &mut self.key)?;
+        let value = self.encoder.write_value(value, &mut self.value)?;
+        Ok((key, value))
+    }
+
+    fn choose(
+        &self,
+        name: &str,
+        topic: ResolvedTopic,
+        record: &Record<K, V>,
+    ) -> NodeResult<Partitions> {
+        let Some(partitioner) = &self.partitioner else {
+            return Ok(Partitions::Default);
+        };
+        let chosen = partitioner(name, &record.key, &record.value, topic.partitions)
+            .map_err(NodeError::user)?;
+        if let Partitions::Only(partitions) = &chosen {
+            if let Some(&partition) = partitions
+                .iter()
+                .find(|p| !(0..topic.partitions).contains(*p))
+            {
+                let (topic, partitions) = (name.to_owned(), topic.partitions);
+                return Err(UsageError::NoSuchPartition {
+                    topic,
+                    partition,
+                    partitions,
+                }
+                .into());
+            }
+        }
+        Ok(chosen)
+    }
+}
+
+impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
+    fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
+        if let Target::Fixed(name, resolved) = &mut self.target {
+            *resolved = Some(context.output.topic(name)?);
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
+        let record = take::<K, V>(slot);
+        if context
+            .config()
+            .output_from
+            .is_some_and(|from| record.timestamp < from)
+        {
+            return Ok(());
+        }
+        let (topic, chosen) = match (&self.target, &self.partitioner) {
+            (Target::Fixed(_, Some(topic)), None) => (*topic, Partitions::Default),
+            _ => {
+                let (name, topic) = self.resolve(&record, context)?;
+                (topic, self.choose(&name, topic, &record)?)
+            }
+        };
+        let Record {
+            key,
+            value,
+            timestamp,
+            headers,
+        } = record;
+        let (key, value) = self.encode(key, value)?;
+        let key = (key == Field::Bytes).then_some(&self.key[..]);
+        let value = (value == Field::Bytes).then_some(&self.value[..]);
+        let new = NewRecord {
+            key,
+            value,
+            timestamp,
+            headers: headers.as_ref(),
+        };
+        let send = |context: &mut Context<'_>, partition| {
+            context
+                .output
+                .send(topic.slot, partition, &new)
+                .map_err(NodeError::failed)
+        };
+        match chosen {
+            Partitions::Default => {
+                let partition = match key {
+                    Some(key) => partition_for(self.encoder.partition_key(key), topic.partitions),
+                    None => context.task_id().partition % topic.partitions,
+                };
+                send(context, partition)
+            }
+            Partitions::Only(partitions) => partitions.iter().try_for_each(|p| send(context, *p)),
+            Partitions::Drop => {
+                context.drop_record("the partitioner chose no partition");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The topic of a sink, and how records get there.
+pub struct SinkDef<K, V> {
+    target: Result<TopicRef, (Arc<str>, TopicExtractorFn<K, V>)>,
+    encoder: Arc<dyn Accepts<K, V>>,
+    partitioner: Option<PartitionerFn<K, V>>,
+}
+
+impl<K: Clone + Send + 'static, V: Clone + Send + 'static> SinkDef<K, V> {
+    /// Always to one topic.
+    pub fn fixed(topic: TopicRef, encoder: Arc<dyn Accepts<K, V>>) -> Self {
+        Self {
+            target: Ok(topic),
+            encoder,
+            partitioner: None,
+        }
+    }
+
+    /// Where the extractor says; `name` stands for it in descriptions.
+    pub fn extracted(
+        name: impl Into<Arc<str>>,
+        extractor: TopicExtractorFn<K, V>,
+        encoder: Arc<dyn Accepts<K, V>>,
+    ) -> Self {
+        Self {
+            target: Err((name.into(), extractor)),
+            encoder,
+            partitioner: None,
+        }
+    }
+
+    /// Chooses partitions itself.
+    #[must_use]
+    pub fn partitioner(mut self, partitioner: PartitionerFn<K, V>) -> Self {
+        self.partitioner = Some(partitioner);
+        self
+    }
+
+    /// Topic and supplier for [`TopologyBuilder::add_sink`](crate::TopologyBuilder::add_sink).
+    pub fn build(self) -> (SinkTopic, NodeSupplier) {
+        let topic = match &self.target {
+            Ok(topic) => SinkTopic::Fixed(topic.clone()),
+            Err((name, _)) => SinkTopic::Extracted(Arc::clone(name)),
+        };
+        let Self {
+            target,
+            encoder,
+            partitioner,
+        } = self;
+        let supplier: NodeSupplier = Arc::new(move |setup| {
+            let target = match &target {
+                Ok(TopicRef::External(name)) => {
+                    Target::Fixed(format!("{name}{}", setup.output_suffix()).into(), None)
+                }
+                Ok(topic) => Target::Fixed(topic.resolve(setup.application_id()), None),
+                Err((_, extractor)) => Target::Extracted(Arc::clone(extractor)),
+            };
+            Ok(Box::new(Sink {
+                target,
+                encoder: Arc::clone(&encoder),
+                partitioner: partitioner.clone(),
+                key: Vec::new(),
+                value: Vec::new(),
+                types: PhantomData,
+            }))
+        });
+        (topic, supplier)
+    }
+}

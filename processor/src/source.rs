@@ -1,0 +1,213 @@
+//! Sources: from bytes to typed records.
+
+use std::sync::Arc;
+
+use thalweg_connectors::{
+    Headers, OffsetReset, RecordRef, SerdeError, SharedSerde, Timestamp, Topic,
+};
+
+use crate::config::{TaskConfig, TimestampPolicy};
+use crate::context::Context;
+use crate::error::{BoxError, NodeError};
+use crate::record::Record;
+use crate::topology::{SourceDef, TopicRef};
+
+/// Why a source could not hand a record on.
+#[derive(Debug)]
+pub enum SourceError {
+    /// The bytes could not be decoded: the deserialization handler decides.
+    Undecodable {
+        /// `key` or `value`.
+        field: &'static str,
+        /// Why.
+        error: SerdeError,
+    },
+    /// The timestamp extractor failed.
+    Extractor(BoxError),
+    /// A node below failed.
+    Node(NodeError),
+}
+
+impl From<NodeError> for SourceError {
+    fn from(e: NodeError) -> Self {
+        Self::Node(e)
+    }
+}
+
+/// What a timestamp extractor decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extracted {
+    /// The record's time.
+    At(Timestamp),
+    /// Drop the record and count it.
+    Skip,
+    /// Stop: the timestamp is invalid.
+    Invalid(Timestamp),
+}
+
+/// The decoding end of a source, in one task.
+pub trait Source: Send {
+    /// The time of a record; `partition_time` is the partition's highest so far, -1 at first.
+    ///
+    /// # Errors
+    /// When the extractor needs the decoded record and cannot have it.
+    fn timestamp(
+        &mut self,
+        raw: &RecordRef<'_>,
+        partition_time: Timestamp,
+        now: Timestamp,
+    ) -> Result<Extracted, SourceError>;
+
+    /// Decodes the record and hands it to the children.
+    ///
+    /// # Errors
+    /// When it cannot be decoded, or a child failed.
+    fn consume(
+        &mut self,
+        raw: &RecordRef<'_>,
+        timestamp: Timestamp,
+        headers: Headers,
+        context: &mut Context<'_>,
+    ) -> Result<(), SourceError>;
+}
+
+/// Given key, value, the record's own timestamp and the partition's highest so far, tells the record's time; a negative one
+/// drops the record.
+pub type ExtractorFn<K, V> =
+    Arc<dyn Fn(&K, &V, Timestamp, Timestamp) -> Result<Timestamp, BoxError> + Send + Sync>;
+
+/// Where a source's timestamps come from.
+pub enum TimestampExtractor<K, V> {
+    /// As `default.timestamp.extractor` says.
+    Default,
+    /// By this policy.
+    Policy(TimestampPolicy),
+    /// From the record.
+    Custom(ExtractorFn<K, V>),
+}
+
+impl<K, V> Clone for TimestampExtractor<K, V> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Default => Self::Default,
+            Self::Policy(policy) => Self::Policy(*policy),
+            Self::Custom(f) => Self::Custom(Arc::clone(f)),
+        }
+    }
+}
+
+struct TypedSource<K, V> {
+    key: SharedSerde<K>,
+    value: SharedSerde<V>,
+    extractor: Result<ExtractorFn<K, V>, TimestampPolicy>,
+}
+
+impl<K: 'static, V: 'static> TypedSource<K, V> {
+    fn decode(&self, raw: &RecordRef<'_>) -> Result<(K, V), SourceError> {
+        let key = self.key.read(raw.key);
+        let key = key.map_err(|error| SourceError::Undecodable {
+            field: "key",
+            error,
+        })?;
+        let value = self.value.read(raw.value);
+        let value = value.map_err(|error| SourceError::Undecodable {
+            field: "value",
+            error,
+        })?;
+        Ok((key, value))
+    }
+}
+
+impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Source for TypedSource<K, V> {
+    fn timestamp(
+        &mut self,
+        raw: &RecordRef<'_>,
+        partition_time: Timestamp,
+        now: Timestamp,
+    ) -> Result<Extracted, SourceError> {
+        let policy = match &self.extractor {
+            Ok(custom) => {
+                let (key, value) = self.decode(raw)?;
+                let time = custom(&key, &value, raw.timestamp, partition_time);
+                let time = time.map_err(SourceError::Extractor)?;
+                return Ok(if time.0 < 0 {
+                    Extracted::Skip
+                } else {
+                    Extracted::At(time)
+                });
+            }
+            Err(policy) => *policy,
+        };
+        Ok(match policy {
+            TimestampPolicy::WallClock => Extracted::At(now),
+            _ if raw.timestamp.0 >= 0 => Extracted::At(raw.timestamp),
+            TimestampPolicy::LogAndSkip => Extracted::Skip,
+            TimestampPolicy::UsePartitionTime if partition_time.0 >= 0 => {
+                Extracted::At(partition_time)
+            }
+            _ => Extracted::Invalid(raw.timestamp),
+        })
+    }
+
+    fn consume(
+        &mut self,
+        raw: &RecordRef<'_>,
+        timestamp: Timestamp,
+        headers: Headers,
+        context: &mut Context<'_>,
+    ) -> Result<(), SourceError> {
+        let (key, value) = self.decode(raw)?;
+        Ok(context.forward(Record {
+            key,
+            value,
+            timestamp,
+            headers,
+        })?)
+    }
+}
+
+impl SourceDef {
+    /// A source that reads one typed topic.
+    pub fn typed<K, V>(topic: &Topic<K, V>) -> Self
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let names = vec![TopicRef::External(Arc::clone(topic.name()))];
+        let serdes = (
+            Arc::clone(topic.key_serde()),
+            Arc::clone(topic.value_serde()),
+        );
+        Self::new(names, serdes, TimestampExtractor::Default, None)
+    }
+
+    /// A source of several topics with the same serdes.
+    pub fn new<K, V>(
+        topics: Vec<TopicRef>,
+        (key, value): (SharedSerde<K>, SharedSerde<V>),
+        extractor: TimestampExtractor<K, V>,
+        offset_reset: Option<OffsetReset>,
+    ) -> Self
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let supplier = move |config: &TaskConfig| -> Box<dyn Source> {
+            let extractor = match extractor.clone() {
+                TimestampExtractor::Default => Err(config.timestamp_policy),
+                TimestampExtractor::Policy(policy) => Err(policy),
+                TimestampExtractor::Custom(f) => Ok(f),
+            };
+            Box::new(TypedSource {
+                key: Arc::clone(&key),
+                value: Arc::clone(&value),
+                extractor,
+            })
+        };
+        Self {
+            topics,
+            offset_reset,
+            supplier: Arc::new(supplier),
+        }
+    }
+}

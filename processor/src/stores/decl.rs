@@ -1,0 +1,324 @@
+//! [`Store`]: a store as a value, declared once; its handle in a processor; its view while a record is processed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_connectors::{DefaultSerde, Serde, SharedSerde, Timestamp};
+
+use super::def::{LocalStore, StoreDef, StoreSerdes, StoreShape};
+use crate::collector::Collector;
+use crate::context::Shared;
+
+/// Marks a key-value store.
+#[derive(Debug)]
+pub struct KeyValue(());
+/// Marks a key-value store whose values carry timestamps, as the DSL's tables have them.
+#[derive(Debug)]
+pub struct TimestampedKeyValue(());
+/// Marks a window store.
+#[derive(Debug)]
+pub struct Window(());
+/// Marks a window store whose values carry timestamps, as the DSL's windowed tables have them.
+#[derive(Debug)]
+pub struct TimestampedWindow(());
+
+/// A value and when it was valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timestamped<V> {
+    /// The value.
+    pub value: V,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+}
+
+/// A store, declared once and used everywhere: in the topology, in processors, in tests.
+///
+/// ```
+/// use thalweg_processor::Store;
+/// let seen = Store::<String, i64>::key_value("seen").in_memory();
+/// assert_eq!(seen.name(), "seen");
+/// ```
+pub struct Store<K, V, S = KeyValue> {
+    def: StoreDef,
+    serdes: StoreSerdes<K, V>,
+    shape: PhantomData<fn() -> S>,
+}
+
+impl<K, V, S> Clone for Store<K, V, S> {
+    fn clone(&self) -> Self {
+        Self {
+            def: self.def.clone(),
+            serdes: self.serdes.clone(),
+            shape: PhantomData,
+        }
+    }
+}
+
+impl<K: 'static, V: 'static, S> Store<K, V, S> {
+    fn declare(
+        name: Arc<str>,
+        shape: StoreShape,
+        timestamped: bool,
+        serdes: StoreSerdes<K, V>,
+    ) -> Self {
+        let def = StoreDef::new(name, shape, timestamped, serdes.clone());
+        Self {
+            def,
+            serdes,
+            shape: PhantomData,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.def.name
+    }
+
+    /// Keeps it in memory only: it is rebuilt from its changelog at each start.
+    #[must_use]
+    pub fn in_memory(mut self) -> Self {
+        self.def.persistent = false;
+        self
+    }
+
+    /// Switches the changelog off: the store is empty after it moved to another machine.
+    #[must_use]
+    pub fn without_changelog(mut self) -> Self {
+        self.def.logging = None;
+        self
+    }
+
+    /// Sets topic configuration of the changelog, such as `segment.bytes`.
+    #[must_use]
+    pub fn changelog_config(mut self, config: BTreeMap<String, String>) -> Self {
+        self.def.logging = Some(config);
+        self
+    }
+
+    /// Lets updates wait in the record cache, so that a key is logged once per commit. Off unless asked for, as in Kafka Streams'
+    /// store builders.
+    #[must_use]
+    pub fn cached(mut self) -> Self {
+        self.def.caching = true;
+        self
+    }
+}
+
+fn defaults<K: DefaultSerde, V: DefaultSerde>() -> StoreSerdes<K, V> {
+    StoreSerdes {
+        key: K::default_serde(),
+        value: V::default_serde(),
+    }
+}
+
+fn given<K, V>(key: impl Serde<K>, value: impl Serde<V>) -> StoreSerdes<K, V> {
+    StoreSerdes {
+        key: Arc::new(key),
+        value: Arc::new(value),
+    }
+}
+
+impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, KeyValue> {
+    /// A key-value store.
+    pub fn key_value(name: impl Into<Arc<str>>) -> Self {
+        Self::declare(name.into(), StoreShape::KeyValue, false, defaults())
+    }
+}
+
+impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
+    /// A key-value store with serdes of your choice.
+    pub fn key_value_with(
+        name: impl Into<Arc<str>>,
+        key: impl Serde<K>,
+        value: impl Serde<V>,
+    ) -> Self {
+        Self::declare(name.into(), StoreShape::KeyValue, false, given(key, value))
+    }
+}
+
+impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, TimestampedKeyValue> {
+    /// A key-value store whose values carry timestamps.
+    pub fn timestamped(name: impl Into<Arc<str>>) -> Self {
+        Self::declare(name.into(), StoreShape::KeyValue, true, defaults())
+    }
+}
+
+impl<K: 'static, V: 'static> Store<K, V, TimestampedKeyValue> {
+    /// A key-value store whose values carry timestamps, with shared serdes.
+    pub fn timestamped_shared(
+        name: impl Into<Arc<str>>,
+        key: SharedSerde<K>,
+        value: SharedSerde<V>,
+    ) -> Self {
+        Self::declare(
+            name.into(),
+            StoreShape::KeyValue,
+            true,
+            StoreSerdes { key, value },
+        )
+    }
+}
+
+fn window_shape(retention: Duration, size: Duration) -> StoreShape {
+    let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+    StoreShape::Window {
+        retention_ms: ms(retention),
+        size_ms: ms(size),
+        retain_duplicates: false,
+    }
+}
+
+impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, Window> {
+    /// A window store: windows of `size` can be read for `retention` of stream time after their start.
+    pub fn window(name: impl Into<Arc<str>>, retention: Duration, size: Duration) -> Self {
+        Self::declare(
+            name.into(),
+            window_shape(retention, size),
+            false,
+            defaults(),
+        )
+    }
+}
+
+impl<K: 'static, V: 'static> Store<K, V, Window> {
+    /// A window store with serdes of your choice.
+    pub fn window_with(
+        name: impl Into<Arc<str>>,
+        (retention, size): (Duration, Duration),
+        key: impl Serde<K>,
+        value: impl Serde<V>,
+    ) -> Self {
+        Self::declare(
+            name.into(),
+            window_shape(retention, size),
+            false,
+            given(key, value),
+        )
+    }
+
+    /// Keeps several values of one key and start side by side.
+    #[must_use]
+    pub fn retain_duplicates(mut self) -> Self {
+        if let StoreShape::Window {
+            retain_duplicates, ..
+        } = &mut self.def.shape
+        {
+            *retain_duplicates = true;
+        }
+        self
+    }
+}
+
+impl<K: 'static, V: 'static> Store<K, V, TimestampedWindow> {
+    /// A window store whose values carry timestamps, with shared serdes.
+    pub fn timestamped_window_shared(
+        name: impl Into<Arc<str>>,
+        (retention, size): (Duration, Duration),
+        key: SharedSerde<K>,
+        value: SharedSerde<V>,
+    ) -> Self {
+        Self::declare(
+            name.into(),
+            window_shape(retention, size),
+            true,
+            StoreSerdes { key, value },
+        )
+    }
+}
+
+impl<K, V, S> fmt::Debug for Store<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.def, f)
+    }
+}
+
+/// A declared store of any kind.
+pub trait StoreDecl: Send + Sync + 'static {
+    /// What a processor keeps to open it.
+    type Handle;
+
+    /// Its definition, for the topology.
+    fn def(&self) -> &StoreDef;
+
+    /// Makes a handle on the store of one task.
+    fn bind(&self, local: LocalStore) -> Self::Handle;
+}
+
+impl<K: 'static, V: 'static, S: 'static> StoreDecl for Store<K, V, S> {
+    type Handle = Handle<K, V, S>;
+
+    fn def(&self) -> &StoreDef {
+        &self.def
+    }
+
+    fn bind(&self, local: LocalStore) -> Handle<K, V, S> {
+        Handle {
+            local,
+            serdes: self.serdes.clone(),
+            shape: PhantomData,
+        }
+    }
+}
+
+/// What a processor keeps of a store; [`Context::store`](crate::Context::store) opens it.
+pub struct Handle<K, V, S = KeyValue> {
+    pub(crate) local: LocalStore,
+    pub(crate) serdes: StoreSerdes<K, V>,
+    shape: PhantomData<fn() -> S>,
+}
+
+impl<K, V, S> Clone for Handle<K, V, S> {
+    fn clone(&self) -> Self {
+        Self {
+            local: self.local,
+            serdes: self.serdes.clone(),
+            shape: PhantomData,
+        }
+    }
+}
+
+impl<K, V, S> fmt::Debug for Handle<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.local.0).finish()
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<K, V, S> Sealed for super::Handle<K, V, S> {}
+}
+
+/// A handle that can be opened. Sealed.
+pub trait StoreHandle: sealed::Sealed {
+    /// The opened store.
+    type View<'a>
+    where
+        Self: 'a;
+
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "sealed: only the context calls it")]
+    fn view<'a>(&'a self, shared: &'a mut Shared, output: &'a mut Collector) -> Self::View<'a>;
+}
+
+impl<K: 'static, V: 'static, S: 'static> StoreHandle for Handle<K, V, S> {
+    type View<'a> = View<'a, K, V, S>;
+
+    #[expect(private_interfaces, reason = "sealed: only the context calls it")]
+    fn view<'a>(&'a self, shared: &'a mut Shared, output: &'a mut Collector) -> View<'a, K, V, S> {
+        View {
+            shared,
+            output,
+            handle: self,
+        }
+    }
+}
+
+/// An opened store. Reads see every write of this task, committed or not.
+pub struct View<'a, K, V, S = KeyValue> {
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) output: &'a mut Collector,
+    pub(crate) handle: &'a Handle<K, V, S>,
+}

@@ -1,0 +1,151 @@
+//! A store as the topology keeps it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use thalweg_connectors::SharedSerde;
+use thalweg_state::{StoreKind, StoreSpec, WindowSpec};
+
+/// Index of a store in its task.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct LocalStore(pub(crate) usize);
+
+/// What a store offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StoreShape {
+    /// One value per key.
+    KeyValue,
+    /// Values per key and window start.
+    Window {
+        /// How long a window can be read after its start, in ms of stream time.
+        retention_ms: i64,
+        /// How long a window is, in ms: turns a start into a window.
+        size_ms: i64,
+        /// Keeps several values per key and start.
+        retain_duplicates: bool,
+    },
+}
+
+/// The serdes of a store, kept with its definition for tools that know its types.
+pub struct StoreSerdes<K, V> {
+    /// The key's.
+    pub key: SharedSerde<K>,
+    /// The value's, without timestamp.
+    pub value: SharedSerde<V>,
+}
+
+impl<K, V> Clone for StoreSerdes<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            key: Arc::clone(&self.key),
+            value: Arc::clone(&self.value),
+        }
+    }
+}
+
+/// Everything about a store but its data.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StoreDef {
+    /// Its durable name: the changelog is `<application.id>-<name>-changelog`.
+    pub name: Arc<str>,
+    /// What it offers.
+    pub shape: StoreShape,
+    /// Does each value carry a timestamp?
+    pub timestamped: bool,
+    /// On RocksDB, or in memory?
+    pub persistent: bool,
+    /// Topic configuration of its changelog; `None`: no changelog.
+    pub logging: Option<BTreeMap<String, String>>,
+    /// Do updates wait in the record cache?
+    pub caching: bool,
+    /// A [`StoreSerdes`] of its types.
+    pub serdes: Arc<dyn Any + Send + Sync>,
+    identity: Arc<()>,
+}
+
+impl StoreDef {
+    /// A persistent store with a changelog and without caching.
+    pub fn new<K: 'static, V: 'static>(
+        name: impl Into<Arc<str>>,
+        shape: StoreShape,
+        timestamped: bool,
+        serdes: StoreSerdes<K, V>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            shape,
+            timestamped,
+            persistent: true,
+            logging: Some(BTreeMap::new()),
+            caching: false,
+            serdes: Arc::new(serdes),
+            identity: Arc::new(()),
+        }
+    }
+
+    /// Is this a clone of the same declaration?
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.identity, &other.identity)
+    }
+
+    /// What messages call it.
+    pub fn kind_name(&self) -> &'static str {
+        match (self.shape, self.timestamped) {
+            (StoreShape::KeyValue, false) => "key-value store",
+            (StoreShape::KeyValue, true) => "timestamped key-value store",
+            (StoreShape::Window { .. }, false) => "window store",
+            (StoreShape::Window { .. }, true) => "timestamped window store",
+        }
+    }
+
+    /// The serdes, when they are of these types.
+    pub fn serdes<K: 'static, V: 'static>(&self) -> Option<&StoreSerdes<K, V>> {
+        self.serdes.downcast_ref()
+    }
+
+    /// The changelog's full name.
+    pub fn changelog_topic(&self, application_id: &str) -> String {
+        format!("{application_id}-{}-changelog", self.name)
+    }
+
+    /// What the state crate is told.
+    pub(crate) fn spec(&self) -> StoreSpec {
+        let kind = match self.shape {
+            StoreShape::KeyValue => StoreKind::KeyValue,
+            StoreShape::Window {
+                retention_ms,
+                retain_duplicates,
+                ..
+            } => {
+                let mut spec = WindowSpec::new(retention_ms);
+                if retain_duplicates {
+                    spec = spec.retain_duplicates();
+                }
+                StoreKind::Window(if self.persistent {
+                    spec
+                } else {
+                    spec.exact_expiry()
+                })
+            }
+        };
+        let mut spec = StoreSpec::new(&*self.name, kind);
+        if self.timestamped {
+            spec = spec.timestamped();
+        }
+        if self.persistent {
+            spec
+        } else {
+            spec.in_memory()
+        }
+    }
+}
+
+impl fmt::Debug for StoreDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.kind_name(), self.name)
+    }
+}

@@ -1,0 +1,24 @@
+//! Stores as processors see them: declared once as a value, opened through a handle, typed at the edge, bytes below.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `def` | a store as the topology keeps it |
+//! | `decl` | [`Store`]: the declared value, its handle and its view |
+//! | `raw` | the one way every write takes: overlay, record cache, changelog |
+//! | `key_value`, `window` | what can be done with an opened store |
+
+mod decl;
+mod def;
+mod key_value;
+mod raw;
+mod window;
+
+pub use decl::{
+    Handle, KeyValue, Store, StoreDecl, StoreHandle, Timestamped, TimestampedKeyValue,
+    TimestampedWindow, View, Window,
+};
+pub use def::{LocalStore, StoreDef, StoreSerdes, StoreShape};
+pub use key_value::Entries;
+pub use window::{WindowEntries, WindowedKey};
+
+pub(crate) use raw::{TaskStore, flush_entry};

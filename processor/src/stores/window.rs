@@ -1,0 +1,237 @@
+//! What can be done with an opened window store.
+
+use thalweg_connectors::{Field, Timestamp};
+use thalweg_state::{Direction, WindowIter};
+
+use super::decl::{Timestamped, TimestampedWindow, View, Window};
+use super::def::StoreSerdes;
+use super::key_value::write_key;
+use super::raw::split_local;
+use crate::error::NodeResult;
+
+/// A key and the start of its window.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WindowedKey<K> {
+    /// The key.
+    pub key: K,
+    /// The window's start.
+    pub start: Timestamp,
+}
+
+impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
+    fn key_bytes(&self, key: &K) -> NodeResult<Vec<u8>> {
+        let mut out = Vec::new();
+        let name = &self.shared.stores[self.handle.local.0].name;
+        write_key(&self.handle.serdes.key, key, &mut out, name)?;
+        Ok(out)
+    }
+
+    fn window_read(&mut self, key: &K, start: Timestamp) -> NodeResult<Option<Timestamped<V>>> {
+        let mut buffer = std::mem::take(&mut self.shared.key_buffer);
+        let store = &self.shared.stores[self.handle.local.0];
+        let (ix, timestamped) = (store.ix, store.timestamped);
+        let written = write_key(&self.handle.serdes.key, key, &mut buffer, &store.name);
+        let local = match written {
+            Ok(()) => self
+                .shared
+                .state
+                .window_fetch(ix, &buffer, start.0)
+                .map_err(Into::into),
+            Err(e) => Err(e),
+        };
+        let result = local.and_then(|local| {
+            let Some(local) = local else { return Ok(None) };
+            let (timestamp, value) = split_local(timestamped, local)?;
+            let value = self.handle.serdes.value.read(Some(value))?;
+            Ok(Some(Timestamped {
+                value,
+                timestamp: timestamp.unwrap_or(Timestamp::NONE),
+            }))
+        });
+        self.shared.key_buffer = buffer;
+        result
+    }
+
+    fn window_write(
+        &mut self,
+        key: &K,
+        start: Timestamp,
+        value: Option<&V>,
+        timestamp: Timestamp,
+    ) -> NodeResult {
+        let key = self.key_bytes(key)?;
+        let mut bytes = Vec::new();
+        let field = match value {
+            Some(value) => self.handle.serdes.value.write(value, &mut bytes)?,
+            None => Field::Null,
+        };
+        let value = (field == Field::Bytes).then_some(&bytes[..]);
+        self.shared.window_put(
+            self.output,
+            self.handle.local,
+            (&key, start),
+            value,
+            timestamp,
+        )
+    }
+
+    fn walk(
+        &mut self,
+        open: impl FnOnce(
+            &thalweg_state::TaskState,
+            thalweg_state::StoreIx,
+        ) -> Result<WindowIter<'_>, thalweg_state::StateError>,
+    ) -> NodeResult<WindowEntries<'_, K, V>> {
+        let store = &self.shared.stores[self.handle.local.0];
+        let timestamped = store.timestamped;
+        Ok(WindowEntries {
+            inner: open(&self.shared.state, store.ix)?,
+            timestamped,
+            serdes: &self.handle.serdes,
+        })
+    }
+}
+
+/// Reads that both kinds of window store offer; times are window starts, both ends included.
+macro_rules! window_reads {
+    ($shape:ty) => {
+        impl<K: 'static, V: 'static> View<'_, K, V, $shape> {
+            /// The windows of one key that start from `from` to `to`, in the order of their starts.
+            ///
+            /// # Errors
+            /// When the key cannot be written, or the store fails.
+            pub fn fetch_between(
+                &mut self,
+                key: &K,
+                (from, to): (Timestamp, Timestamp),
+                direction: Direction,
+            ) -> NodeResult<WindowEntries<'_, K, V>> {
+                let key = self.key_bytes(key)?;
+                self.walk(|state, ix| state.window_range(ix, &key, from.0, to.0, direction))
+            }
+
+            /// The windows of the keys from `low` to `high` (`None` is open) that start from `from` to `to`.
+            ///
+            /// # Errors
+            /// When a key cannot be written, or the store fails.
+            pub fn fetch_keys(
+                &mut self,
+                low: Option<&K>,
+                high: Option<&K>,
+                (from, to): (Timestamp, Timestamp),
+                direction: Direction,
+            ) -> NodeResult<WindowEntries<'_, K, V>> {
+                let low = low.map(|k| self.key_bytes(k)).transpose()?;
+                let high = high.map(|k| self.key_bytes(k)).transpose()?;
+                let (low, high) = (low.as_deref(), high.as_deref());
+                self.walk(|state, ix| state.window_keys(ix, low, high, (from.0, to.0), direction))
+            }
+
+            /// All windows that can still be read.
+            ///
+            /// # Errors
+            /// When the store fails.
+            pub fn all(&mut self) -> NodeResult<WindowEntries<'_, K, V>> {
+                self.walk(|state, ix| state.window_all(ix, 0, i64::MAX, Direction::Forward))
+            }
+        }
+    };
+}
+
+window_reads!(Window);
+window_reads!(TimestampedWindow);
+
+impl<K: 'static, V: 'static> View<'_, K, V, Window> {
+    /// The value of a key in the window that starts at `start`.
+    ///
+    /// # Errors
+    /// When the key cannot be written, the value cannot be read, or the store fails.
+    pub fn fetch(&mut self, key: &K, start: Timestamp) -> NodeResult<Option<V>> {
+        Ok(self.window_read(key, start)?.map(|v| v.value))
+    }
+
+    /// Sets the value of a key in a window; a value that its serde writes as null deletes it. A window out of retention is
+    /// counted as a dropped record.
+    ///
+    /// # Errors
+    /// As for [`fetch`](Self::fetch), and when the changelog cannot be written.
+    pub fn put(&mut self, key: &K, value: &V, start: Timestamp) -> NodeResult {
+        self.window_write(key, start, Some(value), self.shared.timestamp)
+    }
+
+    /// Deletes a key in a window.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    pub fn delete(&mut self, key: &K, start: Timestamp) -> NodeResult {
+        self.window_write(key, start, None, self.shared.timestamp)
+    }
+}
+
+impl<K: 'static, V: 'static> View<'_, K, V, TimestampedWindow> {
+    /// The value of a key in the window that starts at `start`, with its timestamp.
+    ///
+    /// # Errors
+    /// When the key cannot be written, the value cannot be read, or the store fails.
+    pub fn fetch(&mut self, key: &K, start: Timestamp) -> NodeResult<Option<Timestamped<V>>> {
+        self.window_read(key, start)
+    }
+
+    /// Sets the value of a key in a window; a value that its serde writes as null deletes it. A window out of retention is
+    /// counted as a dropped record.
+    ///
+    /// # Errors
+    /// As for [`fetch`](Self::fetch), and when the changelog cannot be written.
+    pub fn put(
+        &mut self,
+        key: &K,
+        value: &V,
+        start: Timestamp,
+        timestamp: Timestamp,
+    ) -> NodeResult {
+        self.window_write(key, start, Some(value), timestamp)
+    }
+
+    /// Deletes a key in a window.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    pub fn delete(&mut self, key: &K, start: Timestamp, timestamp: Timestamp) -> NodeResult {
+        self.window_write(key, start, None, timestamp)
+    }
+}
+
+/// Walks entries of a window store.
+pub struct WindowEntries<'a, K, V> {
+    inner: WindowIter<'a>,
+    timestamped: bool,
+    serdes: &'a StoreSerdes<K, V>,
+}
+
+impl<K: 'static, V: 'static> Iterator for WindowEntries<'_, K, V> {
+    type Item = NodeResult<(WindowedKey<K>, Timestamped<V>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = match self.inner.next_entry() {
+            Ok(entry) => entry?,
+            Err(e) => return Some(Err(e.into())),
+        };
+        let decode = || -> NodeResult<(WindowedKey<K>, Timestamped<V>)> {
+            let key = self.serdes.key.read(Some(entry.key))?;
+            let (timestamp, value) = split_local(self.timestamped, entry.value)?;
+            let value = self.serdes.value.read(Some(value))?;
+            let key = WindowedKey {
+                key,
+                start: Timestamp(entry.start_ms),
+            };
+            Ok((
+                key,
+                Timestamped {
+                    value,
+                    timestamp: timestamp.unwrap_or(Timestamp::NONE),
+                },
+            ))
+        };
+        Some(decode())
+    }
+}

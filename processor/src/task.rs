@@ -1,0 +1,501 @@
+//! A task: one sub-topology on one partition number, advanced record by record.
+//!
+//! The way of a record: [`Task::add`] buffers what the worker fetched; [`Task::process`] takes the earliest, lets its source decode
+//! it and hand it down the graph; [`Task::flush_caches`], [`Task::offsets`] and [`Task::persist`] are its part of a commit.
+
+mod build;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use thalweg_connectors::{Fetched, Headers, Offset, RecordRef, Timestamp, TopicPartition};
+use thalweg_state::{CommitFacts, TaskState};
+use thalweg_txn::{CommitPermit, OffsetMetadata};
+
+use crate::collector::Collector;
+use crate::config::OnError;
+use crate::context::{Context, Graph};
+use crate::error::{NodeErrorKind, NodeResult, TaskError};
+use crate::group::{BadHead, PartitionGroup};
+use crate::node::Flushed;
+use crate::punctuate::PunctuationType;
+use crate::source::{Source, SourceError};
+use crate::stores::{LocalStore, StoreHandle, flush_entry};
+use crate::topology::{NodeIx, TaskId, Topology};
+
+pub use build::TaskSpec;
+
+/// A sub-topology at work on one partition number.
+pub struct Task {
+    topology: Topology,
+    graph: Graph,
+    group: PartitionGroup,
+    sources: Vec<Box<dyn Source>>,
+    /// The source nodes' places in the graph, by source.
+    source_nodes: Vec<NodeIx>,
+    /// Changelog partition per store, for its position at a commit.
+    changelogs: Vec<Option<TopicPartition>>,
+    /// Were there records or punctuations since the last commit?
+    worked: bool,
+}
+
+impl Task {
+    /// Its id.
+    pub fn id(&self) -> TaskId {
+        self.graph.shared.task
+    }
+
+    /// The topology it is a part of.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Its input partitions.
+    pub fn inputs(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.group.inputs.iter().map(|i| &i.tp)
+    }
+
+    /// Its stores, for restoring them before [`init`](Self::init).
+    pub fn state(&mut self) -> &mut TaskState {
+        &mut self.graph.shared.state
+    }
+
+    /// The changelog partition of each store, in the order of the state's stores; `None` when it has none.
+    pub fn changelogs(&self) -> &[Option<TopicPartition>] {
+        &self.changelogs
+    }
+
+    /// Sets where an input goes on, from what was committed for it.
+    pub fn start_at(&mut self, tp: &TopicPartition, position: Offset, metadata: &OffsetMetadata) {
+        let shared = &mut self.graph.shared;
+        shared.stream_time = shared.stream_time.max(metadata.partition_time);
+        for (name, value) in &metadata.processor {
+            shared.remembered.insert(name.clone(), *value);
+        }
+        if let Some(input) = self.group.find(tp) {
+            input.start_at(position, metadata.partition_time);
+        }
+    }
+
+    /// Ends an input at an offset: a replay's or `--until-end`'s bound.
+    pub fn end_at(&mut self, tp: &TopicPartition, until: Offset) {
+        if let Some(input) = self.group.find(tp) {
+            input.until = Some(until);
+        }
+    }
+
+    /// Have all inputs come to their bounds? False for inputs without one.
+    pub fn is_finished(&self) -> bool {
+        self.group
+            .inputs
+            .iter()
+            .all(crate::group::Input::is_finished)
+    }
+
+    /// Prepares all nodes: resolves sinks, lets processors schedule their punctuations.
+    ///
+    /// # Errors
+    /// Whatever a node reports.
+    pub fn init(&mut self, output: &mut Collector, now: Timestamp) -> Result<(), TaskError> {
+        self.graph.shared.wall_time = now;
+        for ix in 0..self.graph.slots.len() {
+            if self.graph.slots[ix].node.is_some() {
+                self.visit(NodeIx(ix as u32), output, |node, context| {
+                    node.init(context)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Buffers fetched records; hands them back when the partition is not of this task.
+    ///
+    /// # Errors
+    /// The records themselves.
+    pub fn add(&mut self, fetched: Fetched) -> Result<(), Fetched> {
+        self.group.add(fetched)
+    }
+
+    /// Records that wait in an input.
+    pub fn buffered(&self, tp: &TopicPartition) -> usize {
+        self.group
+            .inputs
+            .iter()
+            .find(|i| i.tp == *tp)
+            .map_or(0, crate::group::Input::buffered)
+    }
+
+    /// The position of each input: the next offset to process.
+    pub fn positions(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
+        self.group.inputs.iter().map(|i| (&i.tp, i.position))
+    }
+
+    /// Inputs that may hold the earliest record without our knowing: the task waits for them, until data comes or
+    /// [`set_caught_up`](Self::set_caught_up) says that there is none.
+    pub fn unknown_inputs(&self) -> impl Iterator<Item = (&TopicPartition, Offset)> {
+        self.group.unknown().map(|i| (&i.tp, i.position))
+    }
+
+    /// Notes that the log holds nothing more of an input than was fetched.
+    pub fn set_caught_up(&mut self, tp: &TopicPartition) {
+        self.group.set_caught_up(tp);
+    }
+
+    /// Processes up to `max` buffered records, earliest first, with their punctuations; returns how many.
+    ///
+    /// # Errors
+    /// The first failure; the task then has to be dropped without a commit.
+    pub fn process(
+        &mut self,
+        max: usize,
+        output: &mut Collector,
+        now: Timestamp,
+    ) -> Result<usize, TaskError> {
+        self.graph.shared.wall_time = now;
+        self.contained(|task| {
+            let mut done = 0;
+            while done < max && task.process_one(output, now)? {
+                done += 1;
+                let shared = &task.graph.shared;
+                if shared
+                    .timers
+                    .is_due(PunctuationType::StreamTime, shared.stream_time)
+                {
+                    task.run_timers(PunctuationType::StreamTime, output)?;
+                }
+                if task.graph.shared.cache.bytes() > task.graph.shared.config.cache_max_bytes {
+                    task.flush_caches(output)?;
+                }
+            }
+            Ok(done)
+        })
+    }
+
+    fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
+        let (ix, time) = match self.group.earliest(&mut self.sources, now) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(false),
+            Err((ix, bad)) => {
+                self.bad_head(ix, bad)?;
+                return Ok(true);
+            }
+        };
+        let Some(record) = self.group.head(ix) else {
+            return Ok(false);
+        };
+        self.worked = true;
+        let input = &self.group.inputs[ix];
+        let shared = &mut self.graph.shared;
+        if shared.origin.as_ref() != Some(&input.tp) {
+            shared.origin = Some(input.tp.clone());
+        }
+        (shared.offset, shared.timestamp) = (record.offset, time);
+        shared.stream_time = shared.stream_time.max(time);
+        let headers = Headers::from_packed(record.headers.packed());
+        shared.headers = headers.clone();
+        let mut context = Context {
+            graph: &mut self.graph,
+            output,
+            node: self.source_nodes[input.source],
+        };
+        let result = self.sources[input.source].consume(&record, time, headers, &mut context);
+        if let Err(error) = result {
+            self.source_failed(ix, error)?;
+        }
+        self.group.take(ix, Some(time));
+        Ok(true)
+    }
+
+    /// A record without a usable time: counted and passed, or the task fails.
+    #[cold]
+    fn bad_head(&mut self, ix: usize, bad: BadHead) -> Result<(), TaskError> {
+        self.worked = true;
+        let input = &self.group.inputs[ix];
+        let shared = &mut self.graph.shared;
+        shared.origin = Some(input.tp.clone());
+        shared.offset = self
+            .group
+            .head(ix)
+            .map_or(Offset(-1), |r: RecordRef<'_>| r.offset);
+        match bad {
+            BadHead::Skipped => {
+                shared.dropped += 1;
+                tracing::warn!(task = %shared.task, at = %shared.place(), "dropped a record with an invalid timestamp");
+            }
+            BadHead::Invalid(timestamp) => {
+                let (partition, offset) = (input.tp.clone(), shared.offset);
+                return Err(TaskError::InvalidTimestamp {
+                    partition,
+                    offset,
+                    timestamp: timestamp.0,
+                });
+            }
+            BadHead::Failed(error) => self.source_failed(ix, error)?,
+        }
+        self.group.take(ix, None);
+        Ok(())
+    }
+
+    #[cold]
+    fn source_failed(&mut self, ix: usize, error: SourceError) -> Result<(), TaskError> {
+        let input = &self.group.inputs[ix];
+        let shared = &mut self.graph.shared;
+        let node = self.source_nodes[input.source];
+        match error {
+            SourceError::Undecodable { field, error } => {
+                match shared.config.on_deserialization_error {
+                    OnError::Fail => Err(TaskError::Deserialization {
+                        task: shared.task,
+                        field,
+                        partition: input.tp.clone(),
+                        offset: shared.offset,
+                        source: error,
+                    }),
+                    OnError::Continue => {
+                        shared.dropped += 1;
+                        tracing::warn!(task = %shared.task, at = %shared.place(), field, %error,
+                        "dropped a record that cannot be deserialized");
+                        Ok(())
+                    }
+                }
+            }
+            SourceError::Extractor(source) => Err(TaskError::Processing {
+                task: shared.task,
+                node: self.graph.slots[node.0 as usize].name.clone(),
+                at: shared.place(),
+                source,
+            }),
+            SourceError::Node(error) => match error.into_kind() {
+                NodeErrorKind::Failed(error) => Err(error),
+                NodeErrorKind::User(source) => Err(TaskError::Processing {
+                    task: shared.task,
+                    node: self.graph.slots[node.0 as usize].name.clone(),
+                    at: shared.place(),
+                    source,
+                }),
+            },
+        }
+    }
+
+    /// Runs the punctuations that are due; `now` is the clock's time. Returns whether any ran.
+    ///
+    /// # Errors
+    /// Whatever a node reports.
+    pub fn punctuate(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
+        self.graph.shared.wall_time = now;
+        self.contained(|task| {
+            let stream = task.run_timers(PunctuationType::StreamTime, output)?;
+            Ok(task.run_timers(PunctuationType::WallClockTime, output)? | stream)
+        })
+    }
+
+    fn run_timers(
+        &mut self,
+        kind: PunctuationType,
+        output: &mut Collector,
+    ) -> Result<bool, TaskError> {
+        let mut ran = false;
+        loop {
+            let shared = &mut self.graph.shared;
+            let now = match kind {
+                PunctuationType::StreamTime if shared.stream_time.0 < 0 => break,
+                PunctuationType::StreamTime => shared.stream_time,
+                PunctuationType::WallClockTime => shared.wall_time,
+            };
+            let Some(due) = shared.timers.pop(kind, now) else {
+                break;
+            };
+            (shared.origin, shared.offset, shared.headers) = (None, Offset(-1), Headers::new());
+            shared.timestamp = now;
+            ran = true;
+            self.visit(due.node, output, |node, context| {
+                node.punctuate(due.timer, now, context)
+            })?;
+        }
+        self.worked |= ran;
+        Ok(ran)
+    }
+
+    /// Sends what waits in record caches downstream, store by store in topology order, until nothing waits.
+    ///
+    /// # Errors
+    /// Whatever a node reports.
+    pub fn flush_caches(&mut self, output: &mut Collector) -> Result<(), TaskError> {
+        while !self.graph.shared.cache.is_empty() {
+            for store in (0..self.graph.shared.stores.len()).map(LocalStore) {
+                self.flush_store(store, output)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_store(&mut self, store: LocalStore, output: &mut Collector) -> Result<(), TaskError> {
+        let owner = self.graph.shared.stores[store.0].owner;
+        for (key, dirty) in self.graph.shared.cache.drain(store) {
+            let shared = &mut self.graph.shared;
+            let context = &dirty.context;
+            shared.origin = context
+                .metadata
+                .as_ref()
+                .map(|m| TopicPartition::new(m.topic.clone(), m.partition));
+            shared.offset = context.metadata.as_ref().map_or(Offset(-1), |m| m.offset);
+            (shared.timestamp, shared.headers) = (context.timestamp, context.headers.clone());
+            let new = flush_entry(shared, output, store, &key, context.timestamp);
+            let new = new.map_err(|e| task_error(self.id(), e))?;
+            if let Some(owner) = owner {
+                let entry = Flushed {
+                    key: &key,
+                    new: new.as_deref(),
+                    old: dirty.old.as_deref(),
+                    context,
+                };
+                self.visit(owner, output, |node, context| node.flush(entry, context))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        node: NodeIx,
+        output: &mut Collector,
+        work: impl FnOnce(&mut dyn crate::node::Node, &mut Context<'_>) -> NodeResult,
+    ) -> Result<(), TaskError> {
+        let id = self.id();
+        let mut context = Context {
+            graph: &mut self.graph,
+            output,
+            node,
+        };
+        context.visit(node, work).map_err(|e| task_error(id, e))
+    }
+
+    /// Runs user code; a panic in it becomes an error of this task.
+    fn contained<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, TaskError>,
+    ) -> Result<T, TaskError> {
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            let message = text.unwrap_or_else(|| "no message".to_owned());
+            let shared = &self.graph.shared;
+            Err(TaskError::Panicked {
+                task: shared.task,
+                at: shared.place(),
+                message,
+            })
+        })
+    }
+
+    /// Did anything happen since the last commit?
+    pub fn has_worked(&self) -> bool {
+        self.worked
+    }
+
+    /// Takes the wish of a processor for an early commit, or the need for one.
+    pub fn take_commit_request(&mut self) -> bool {
+        let shared = &mut self.graph.shared;
+        let full = shared.state.uncommitted_bytes() > shared.config.uncommitted_bytes_max;
+        std::mem::take(&mut shared.commit_requested) || full
+    }
+
+    /// What a commit says of the inputs: next offset, and the times in its metadata.
+    pub fn offsets(&self) -> Vec<(TopicPartition, Offset, OffsetMetadata)> {
+        let processor = self.facts();
+        let metadata = |time| OffsetMetadata {
+            partition_time: time,
+            processor: processor.clone(),
+        };
+        self.group
+            .inputs
+            .iter()
+            .map(|i| (i.tp.clone(), i.position, metadata(i.partition_time)))
+            .collect()
+    }
+
+    /// What the nodes want remembered, by `node/name`.
+    fn facts(&self) -> BTreeMap<String, i64> {
+        let mut facts = BTreeMap::new();
+        for slot in &self.graph.slots {
+            if let Some(node) = &slot.node {
+                node.remember(&mut |name, value| {
+                    facts.insert(format!("{}/{name}", slot.name), value);
+                });
+            }
+        }
+        facts
+    }
+
+    /// Writes state, positions and times in one batch: only with a permit, that is after the outputs are committed.
+    ///
+    /// # Errors
+    /// When the store fails; the outputs count nevertheless, and a restart repairs the store from its changelog.
+    pub fn persist(&mut self, permit: &CommitPermit, now: Timestamp) -> Result<(), TaskError> {
+        let mut facts = CommitFacts::new().committed_at(now.0);
+        for (store, changelog) in self.graph.shared.stores.iter().zip(&self.changelogs) {
+            if let Some(position) = changelog.as_ref().and_then(|tp| permit.position_of(tp)) {
+                facts = facts.position(store.ix, position.0);
+            }
+        }
+        for input in &self.group.inputs {
+            facts = facts.stream_time(input.tp.to_string(), input.partition_time.0);
+        }
+        for (name, value) in self.facts() {
+            facts = facts.fact(name, value);
+        }
+        self.graph.shared.state.commit(&facts)?;
+        self.worked = false;
+        Ok(())
+    }
+
+    /// Records dropped since it was made: late, null key, undecodable and so on.
+    pub fn dropped_records(&self) -> u64 {
+        self.graph.shared.dropped
+    }
+
+    /// The highest timestamp it has seen; -1 before the first record.
+    pub fn stream_time(&self) -> Timestamp {
+        self.graph.shared.stream_time
+    }
+
+    /// Opens a store from outside, for tests and tools: sees uncommitted writes.
+    pub fn store<'s, H: StoreHandle>(
+        &'s mut self,
+        handle: &'s H,
+        output: &'s mut Collector,
+    ) -> H::View<'s> {
+        handle.view(&mut self.graph.shared, output)
+    }
+
+    /// The place of a store in this task, by name.
+    pub fn local_store(&self, name: &str) -> Option<LocalStore> {
+        self.graph
+            .shared
+            .stores
+            .iter()
+            .position(|s| *s.name == *name)
+            .map(LocalStore)
+    }
+
+    /// Closes all nodes.
+    pub fn close(&mut self) {
+        for slot in &mut self.graph.slots {
+            if let Some(node) = &mut slot.node {
+                node.close();
+            }
+        }
+    }
+}
+
+fn task_error(task: TaskId, error: crate::error::NodeError) -> TaskError {
+    match error.into_kind() {
+        NodeErrorKind::Failed(error) => error,
+        NodeErrorKind::User(source) => TaskError::Processing {
+            task,
+            node: "".into(),
+            at: String::new(),
+            source,
+        },
+    }
+}

@@ -1,0 +1,220 @@
+//! From a topology to a task: nodes made, stores and changelogs bound, inputs listed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_connectors::{Headers, Offset, Timestamp, TopicPartition};
+use thalweg_state::{Engine, StoreIx, TaskState};
+
+use super::Task;
+use crate::cache::RecordCache;
+use crate::collector::Collector;
+use crate::config::TaskConfig;
+use crate::context::{Graph, Shared, Slot};
+use crate::error::{NodeError, TaskError};
+use crate::group::{Input, PartitionGroup};
+use crate::punctuate::Timers;
+use crate::setup::Setup;
+use crate::source::Source;
+use crate::stores::{LocalStore, StoreDef, TaskStore};
+use crate::topology::{NodeDef, NodeIx, NodeKind, StoreEntry, StoreNo, TaskId, Topology};
+
+/// Which part of a topology a task runs, and as what.
+pub struct TaskSpec<'a> {
+    /// The topology.
+    pub topology: &'a Topology,
+    /// The nodes it runs, parents before children: a sub-topology's, or all of them in the test driver.
+    pub nodes: &'a [NodeIx],
+    /// The stores it has.
+    pub stores: &'a [StoreNo],
+    /// Its id.
+    pub id: TaskId,
+    /// How many partitions each input topic has, by full name: the task reads its own number of those that have it.
+    pub partitions: &'a BTreeMap<Arc<str>, i32>,
+    /// The application's configuration.
+    pub config: Arc<TaskConfig>,
+}
+
+impl TaskSpec<'_> {
+    fn store_entries(&self) -> impl Iterator<Item = &StoreEntry> {
+        self.stores.iter().map(|no| {
+            self.topology
+                .stores()
+                .nth(no.0 as usize)
+                .expect("a store of this topology")
+        })
+    }
+
+    /// Builds the task on an engine; its stores still have to be restored, its inputs positioned, and its nodes initialized.
+    ///
+    /// # Errors
+    /// When a changelog topic is not there, or the engine holds something else.
+    pub fn build(
+        &self,
+        engine: Box<dyn Engine>,
+        output: &mut Collector,
+    ) -> Result<Task, TaskError> {
+        let specs = self.store_entries().map(|e| e.def.spec()).collect();
+        let state = TaskState::open(engine, specs)?;
+        let changelogs: Vec<_> = self.store_entries().map(|e| self.changelog(e)).collect();
+        let stores = self.task_stores(&changelogs, output)?;
+        let cache = RecordCache::new(stores.iter().map(|s| s.cached));
+        let shared = Shared {
+            task: self.id,
+            config: Arc::clone(&self.config),
+            state,
+            stores,
+            cache,
+            timers: Timers::default(),
+            origin: None,
+            offset: Offset(-1),
+            timestamp: Timestamp::NONE,
+            headers: Headers::new(),
+            stream_time: Timestamp::NONE,
+            wall_time: Timestamp::NONE,
+            dropped: 0,
+            commit_requested: false,
+            remembered: BTreeMap::new(),
+            key_buffer: Vec::new(),
+            value_buffer: Vec::new(),
+        };
+        let mut graph = Graph {
+            slots: Vec::new(),
+            shared,
+        };
+        self.build_nodes(&mut graph)?;
+        let (sources, source_nodes, inputs) = self.build_sources();
+        Ok(Task {
+            topology: self.topology.clone(),
+            graph,
+            group: PartitionGroup::new(inputs),
+            sources,
+            source_nodes,
+            changelogs,
+            worked: false,
+        })
+    }
+
+    /// The changelog partition of a store. A source topic that serves as one is restored from, but not written.
+    fn changelog(&self, entry: &StoreEntry) -> Option<TopicPartition> {
+        let app = &self.config.application_id;
+        let topic: Arc<str> = match &entry.source_as_changelog {
+            Some(topic) => topic.resolve(app),
+            None => {
+                entry.def.logging.as_ref()?;
+                entry.def.changelog_topic(app).into()
+            }
+        };
+        Some(TopicPartition::new(topic, self.id.partition))
+    }
+
+    fn task_stores(
+        &self,
+        changelogs: &[Option<TopicPartition>],
+        output: &mut Collector,
+    ) -> Result<Vec<TaskStore>, TaskError> {
+        let mut stores = Vec::new();
+        for (i, (entry, changelog)) in self.store_entries().zip(changelogs).enumerate() {
+            let def = &entry.def;
+            let written = changelog
+                .as_ref()
+                .filter(|_| entry.source_as_changelog.is_none());
+            let changelog = match written {
+                Some(tp) => Some((output.topic(&tp.topic)?.slot, tp.partition)),
+                None => None,
+            };
+            stores.push(TaskStore {
+                name: Arc::clone(&def.name),
+                ix: StoreIx(u16::try_from(i).expect("a task has fewer than 65 536 stores")),
+                shape: def.shape,
+                timestamped: def.timestamped,
+                cached: def.caching && self.config.cache_max_bytes > 0,
+                changelog,
+                owner: None,
+            });
+        }
+        Ok(stores)
+    }
+
+    /// Makes the nodes. The arena has a slot for every node of the topology, so that indices need no translation; those of other
+    /// tasks stay empty.
+    fn build_nodes(&self, graph: &mut Graph) -> Result<(), TaskError> {
+        for def in self.topology.nodes() {
+            graph.slots.push(Slot {
+                name: Arc::clone(&def.name),
+                node: None,
+                children: def.children.iter().copied().collect(),
+            });
+        }
+        let mut owners = Vec::new();
+        for &ix in self.nodes {
+            let def = self.topology.node(ix);
+            let (NodeKind::Processor(supplier) | NodeKind::Sink { supplier, .. }) = &def.kind
+            else {
+                continue;
+            };
+            let mut setup = Setup {
+                node: ix,
+                name: &def.name,
+                task: self.id,
+                config: &self.config,
+                stores: self.stores_of(def),
+                flush_owners: &mut owners,
+            };
+            let node = supplier(&mut setup).map_err(|e| {
+                let node = Arc::clone(&def.name);
+                TaskError::Processing {
+                    task: self.id,
+                    node,
+                    at: String::new(),
+                    source: Box::new(e),
+                }
+            })?;
+            graph.slots[ix.0 as usize].node = Some(node);
+        }
+        for (store, owner) in owners {
+            graph.shared.stores[store.0].owner = Some(owner);
+        }
+        Ok(())
+    }
+
+    fn stores_of(&self, node: &NodeDef) -> Vec<(LocalStore, &StoreDef)> {
+        let local = |no: &StoreNo| self.stores.iter().position(|s| s == no).map(LocalStore);
+        let def = |no: &StoreNo| self.topology.stores().nth(no.0 as usize).map(|e| &e.def);
+        node.stores
+            .iter()
+            .filter_map(|no| Some((local(no)?, def(no)?)))
+            .collect()
+    }
+
+    fn build_sources(&self) -> (Vec<Box<dyn Source>>, Vec<NodeIx>, Vec<Input>) {
+        let (mut sources, mut nodes, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
+        for &ix in self.nodes {
+            let NodeKind::Source(def) = &self.topology.node(ix).kind else {
+                continue;
+            };
+            for topic in &def.topics {
+                let topic = topic.resolve(&self.config.application_id);
+                if self
+                    .partitions
+                    .get(&topic)
+                    .is_some_and(|n| self.id.partition < *n)
+                {
+                    inputs.push(Input::new(
+                        TopicPartition::new(topic, self.id.partition),
+                        sources.len(),
+                    ));
+                }
+            }
+            sources.push((def.supplier)(&self.config));
+            nodes.push(ix);
+        }
+        (sources, nodes, inputs)
+    }
+}
+
+impl From<TaskError> for NodeError {
+    fn from(e: TaskError) -> Self {
+        Self::failed(e)
+    }
+}
