@@ -84,7 +84,8 @@ pub enum WriteOp<'a> {
     Put(FamilyIx, &'a [u8], &'a [u8]),
     /// Removes a key.
     Delete(FamilyIx, &'a [u8]),
-    /// Removes the keys from the first up to, but without, the second; `None` is the end of all.
+    /// Removes the keys from the first up to, but without, the second; `None` is the end of all. In a
+    /// batch it comes before any put into its family.
     DeleteRange(FamilyIx, &'a [u8], Option<&'a [u8]>),
 }
 

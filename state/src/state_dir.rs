@@ -370,3 +370,25 @@ fn remove(path: &Path) -> Result<(), StateError> {
     };
     done.map_err(io_error("remove", path))
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_of_another_user_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let ours = owner(&fs::metadata(temp.path()).unwrap());
+        for role in [Role::Own, Role::Root] {
+            check_rights(temp.path(), ours, role).unwrap();
+        }
+        let foreign = check_rights(temp.path(), ours + 1, Role::Own).unwrap_err();
+        assert!(
+            foreign.to_string().contains("owned by another user"),
+            "{foreign}"
+        );
+        // The superuser may own the place for all directories, and nothing else.
+        check_rights(Path::new("/"), ours + 1, Role::Root).unwrap();
+        check_rights(Path::new("/"), ours + 1, Role::Own).unwrap_err();
+    }
+}

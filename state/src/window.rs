@@ -488,6 +488,9 @@ impl WindowRestore {
         }
         if self.spec.retain_duplicates {
             self.progress.seq = seq;
+            if value.is_none() {
+                return Some(());
+            }
         }
         self.progress.observed_ms = self.progress.observed_ms.max(start_ms);
         if !self.progress.refuses(self.spec, start_ms) {

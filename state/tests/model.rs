@@ -1,0 +1,245 @@
+//! A task's state against a plain sorted map, over random histories.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use thalweg_state::{
+    CommitFacts, Direction, Engine, KeyRange, MemEngine, RestoreRecord, StoreIx, StoreSpec,
+    TaskState,
+};
+
+const STORE: StoreIx = StoreIx(0);
+
+type Key = Vec<u8>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(Key, Vec<u8>),
+    Delete(Key),
+    DeleteRange(Key, Option<Key>),
+    Commit,
+    Rollback,
+    Restore(Vec<(Key, Option<Vec<u8>>)>),
+    Clear,
+    Crash,
+}
+
+/// Few, short and similar keys, so that histories meet themselves.
+fn key() -> impl Strategy<Value = Key> {
+    vec(
+        prop_oneof![Just(0u8), Just(b'a'), Just(b'b'), Just(0xff)],
+        0..4,
+    )
+}
+
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..12)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (key(), value()).prop_map(|(key, value)| Step::Put(key, value)),
+        3 => key().prop_map(Step::Delete),
+        2 => (key(), proptest::option::of(key())).prop_map(|(from, to)| Step::DeleteRange(from, to)),
+        2 => Just(Step::Commit),
+        1 => Just(Step::Rollback),
+        1 => vec((key(), proptest::option::of(value())), 0..6).prop_map(Step::Restore),
+        1 => Just(Step::Crash),
+    ]
+}
+
+fn history() -> impl Strategy<Value = Vec<Step>> {
+    let rare = prop_oneof![30 => step(), 1 => Just(Step::Clear)];
+    vec(rare, 0..60)
+}
+
+/// What a state should hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Model {
+    entries: BTreeMap<Key, Vec<u8>>,
+    position: Option<i64>,
+}
+
+/// A state, its model now and at the last commit.
+struct Run {
+    state: TaskState,
+    reopen: fn(TaskState, bool) -> TaskState,
+    persistent: bool,
+    now: Model,
+    committed: Model,
+    next_position: i64,
+}
+
+fn specs(persistent: bool) -> Vec<StoreSpec> {
+    let spec = StoreSpec::key_value("s");
+    vec![if persistent { spec } else { spec.in_memory() }]
+}
+
+impl Run {
+    fn new(
+        engine: Box<dyn Engine>,
+        persistent: bool,
+        reopen: fn(TaskState, bool) -> TaskState,
+    ) -> Self {
+        let state = TaskState::open(engine, specs(persistent)).unwrap();
+        let (now, committed) = (Model::default(), Model::default());
+        Self {
+            state,
+            reopen,
+            persistent,
+            now,
+            committed,
+            next_position: 0,
+        }
+    }
+
+    fn apply(mut self, step: &Step) -> Self {
+        match step {
+            Step::Put(key, value) => {
+                self.state.put(STORE, key, Some(value)).unwrap();
+                self.now.entries.insert(key.clone(), value.clone());
+            }
+            Step::Delete(key) => {
+                self.state.put(STORE, key, None).unwrap();
+                self.now.entries.remove(key);
+            }
+            Step::DeleteRange(from, to) => {
+                let range = KeyRange::half_open(from.clone(), to.clone());
+                self.state.delete_range(STORE, &range).unwrap();
+                self.now.entries.retain(|key, _| !range.contains(key));
+            }
+            Step::Commit => {
+                self.next_position += 1;
+                let facts = CommitFacts::new().position(STORE, self.next_position);
+                self.state.commit(&facts).unwrap();
+                self.now.position = Some(self.next_position);
+                self.committed = self.now.clone();
+            }
+            Step::Rollback => {
+                self.state.rollback();
+                self.now = self.committed.clone();
+            }
+            Step::Restore(records) => self.restore(records),
+            Step::Clear => {
+                self.state.clear_store(STORE).unwrap();
+                self.now = Model::default();
+                self.committed = Model::default();
+            }
+            Step::Crash => {
+                self.state = (self.reopen)(self.state, self.persistent);
+                if !self.persistent {
+                    self.committed = Model::default();
+                }
+                self.now = self.committed.clone();
+            }
+        }
+        self
+    }
+
+    fn restore(&mut self, records: &[(Key, Option<Vec<u8>>)]) {
+        self.state.rollback();
+        self.next_position += 1;
+        let mut wire = records.iter().map(|(key, value)| RestoreRecord {
+            key,
+            value: value.as_deref(),
+            timestamp_ms: 0,
+        });
+        self.state
+            .restore(STORE, &mut wire, self.next_position)
+            .unwrap();
+        for (key, value) in records {
+            match value {
+                Some(value) => self.committed.entries.insert(key.clone(), value.clone()),
+                None => self.committed.entries.remove(key),
+            };
+        }
+        self.committed.position = Some(self.next_position);
+        self.now = self.committed.clone();
+    }
+
+    /// Compares everything that can be read.
+    fn check(&mut self, probe: &Key, range: &KeyRange) {
+        assert_eq!(self.state.position(STORE), self.committed.position);
+        let found = self.state.get(STORE, probe).unwrap().map(<[u8]>::to_vec);
+        assert_eq!(found, self.now.entries.get(probe).cloned());
+        for range in [range, &KeyRange::all(), &KeyRange::prefix(probe)] {
+            let mut expected: Vec<(Key, Vec<u8>)> = self
+                .now
+                .entries
+                .iter()
+                .filter(|(key, _)| range.contains(key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            assert_eq!(self.read(range, Direction::Forward), expected);
+            expected.reverse();
+            assert_eq!(self.read(range, Direction::Reverse), expected);
+        }
+    }
+
+    fn read(&self, range: &KeyRange, direction: Direction) -> Vec<(Key, Vec<u8>)> {
+        self.state
+            .range(STORE, range, direction)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
+    }
+}
+
+fn reopen_engine(state: TaskState, persistent: bool) -> TaskState {
+    TaskState::open(state.into_engine(), specs(persistent)).unwrap()
+}
+
+/// A history and what to read after each of its steps.
+type Case = (Vec<Step>, Key, Key, Option<Key>);
+
+fn case() -> impl Strategy<Value = Case> {
+    (history(), key(), key(), proptest::option::of(key()))
+}
+
+fn agree(mut run: Run, (steps, probe, from, to): Case, every_step: bool) {
+    let range = KeyRange::half_open(from, to);
+    for step in &steps {
+        run = run.apply(step);
+        // Reading puts the overlay in order; without reading it must be right as well.
+        if every_step {
+            run.check(&probe, &range);
+        }
+    }
+    run.check(&probe, &range);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn state_on_the_memory_engine_equals_a_sorted_map(
+        case in case(),
+        persistent in any::<bool>(),
+        every_step in any::<bool>(),
+    ) {
+        agree(Run::new(Box::new(MemEngine::new()), persistent, reopen_engine), case, every_step);
+    }
+}
+
+#[cfg(feature = "rocksdb")]
+mod rocks {
+    use super::*;
+    use thalweg_state::{RocksEngine, RocksOptions};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn state_on_the_rocks_engine_equals_a_sorted_map(
+            case in case(),
+            persistent in any::<bool>(),
+            every_step in any::<bool>(),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let engine = RocksEngine::open(dir.path(), &["s"], &RocksOptions::default()).unwrap();
+            agree(Run::new(Box::new(engine), persistent, reopen_engine), case, every_step);
+        }
+    }
+}
