@@ -10,21 +10,27 @@
 //! | `partition` | murmur2, as Kafka's Java client has it |
 //! | `ports` | what the core asks for: [`Consumer`], [`Producer`], [`Admin`], [`Membership`], [`Clock`] |
 //! | `clock` | the machine's clock and a manual one |
+//! | `local` | what the embedded backends share: clients, transactional ids, groups, planned faults |
+//! | `mem` | `mem://`: a broker in memory |
 
 mod batch;
 mod clock;
 mod datum;
 mod headers;
+mod local;
+mod mem;
 mod partition;
 mod ports;
 mod serde;
 mod topic;
 mod wire;
 
-pub use batch::{RecordBatch, Records};
+pub use batch::{BatchSlice, RecordBatch, Records};
 pub use clock::{ManualClock, SystemClock};
 pub use datum::Datum;
 pub use headers::{Headers, HeadersIter, HeadersRef};
+pub use local::{Call, Fault, FaultPlan};
+pub use mem::MemBroker;
 pub use partition::{murmur2, partition_for};
 pub use ports::*;
 #[cfg(feature = "json")]
