@@ -1,0 +1,71 @@
+//! One contract for every embedded backend: what the ports promise, asked of each of them.
+
+pub(crate) mod groups;
+pub(crate) mod records;
+pub(crate) mod support;
+pub(crate) mod transactions;
+
+/// Makes one test per promise for a backend; `$bench` is an expression that opens a fresh one.
+macro_rules! contract {
+    ($backend:ident, $bench:expr) => {
+        mod $backend {
+            use super::*;
+            contract!(@tests $bench; records:
+                keys_values_headers_and_timestamps_come_back_as_sent,
+                a_record_without_timestamp_is_stamped,
+                log_append_time_stamps_every_record,
+                a_run_larger_than_asked_for_is_handed_out_in_parts,
+                reading_starts_at_the_offset_asked_for,
+                many_batches_come_back_in_order,
+                every_partition_is_served,
+                a_paused_partition_keeps_its_position,
+                a_waiting_reader_is_woken_by_a_flush,
+                an_idle_reader_returns_at_its_timeout,
+                an_offset_outside_the_log_is_an_error,
+                a_time_leads_to_the_first_record_not_older,
+                a_time_is_found_among_deleted_and_unordered_records,
+                deleted_records_are_gone_and_the_rest_stays,
+                a_record_over_the_topics_limit_is_refused_and_named,
+                an_unknown_topic_is_named_with_similar_ones,
+                topics_are_created_once_and_checked,
+                a_topic_made_anew_has_another_identity,
+            );
+            contract!(@tests $bench; transactions:
+                uncommitted_records_are_not_read,
+                aborted_records_are_never_read,
+                committed_records_of_all_partitions_appear_together,
+                commit_tells_the_offset_after_the_last_own_record,
+                positions_pass_markers_up_to_the_end,
+                initializing_again_fences_and_aborts_the_older_producer,
+                offsets_take_effect_with_the_transaction,
+                offsets_are_pending_until_the_transaction_ends,
+                an_open_transaction_times_out_by_the_backends_clock,
+                calls_out_of_order_are_refused,
+                two_producers_write_one_partition_without_overlap,
+                an_unknown_outcome_ends_the_producer_and_is_found_out_by_opening_anew,
+                a_refused_transaction_can_only_be_aborted,
+                a_delayed_commit_holds_its_offsets,
+            );
+            contract!(@tests $bench; groups:
+                a_lone_member_gets_everything,
+                a_share_is_handed_over_only_after_its_release,
+                a_member_that_leaves_frees_its_shares_at_once,
+                a_dropped_member_frees_its_shares,
+                a_stale_member_cannot_commit,
+                nobody_commits_for_a_group_without_being_a_member,
+                members_that_disagree_on_the_shares_are_refused,
+                shares_stay_where_they_are_when_members_come_and_go,
+                a_waiting_worker_hears_of_a_change,
+            );
+        }
+    };
+    (@tests $bench:expr; $module:ident: $($name:ident,)+) => {
+        $(
+            #[test]
+            fn $name() {
+                contract::$module::$name(&$bench);
+            }
+        )+
+    };
+}
+pub(crate) use contract;
