@@ -98,7 +98,7 @@ pub(crate) struct Function {
     pub(crate) name: String,
     /// The line of its `fn`, counted from 1.
     pub(crate) line: usize,
-    /// Lines with code from its `fn` to its closing brace.
+    /// Lines with code between its braces.
     pub(crate) lines: usize,
 }
 
@@ -121,13 +121,16 @@ fn function(code: &str, at: usize) -> Option<Function> {
     let mut depth = 0_i32;
     // Brackets too: the `;` of an array type does not end a declaration.
     let mut brackets = 0_i32;
-    let mut end = None;
+    let (mut start, mut end) = (None, None);
     for (index, c) in item.char_indices() {
         match c {
             '[' | '(' => brackets += 1,
             ']' | ')' => brackets -= 1,
             ';' if depth == 0 && brackets == 0 => return None,
-            '{' => depth += 1,
+            '{' => {
+                depth += 1;
+                start.get_or_insert(index + 1);
+            }
             '}' => depth -= 1,
             _ => continue,
         }
@@ -136,7 +139,7 @@ fn function(code: &str, at: usize) -> Option<Function> {
             break;
         }
     }
-    let lines = item[..=end?]
+    let lines = item[start?..end?]
         .lines()
         .filter(|line| !line.trim().is_empty())
         .count();
@@ -174,6 +177,6 @@ fn functions_are_measured_in_lines_of_code() {
     };
     assert_eq!(
         functions(&views(source).code),
-        [function("short", 3, 1), function("long", 4, 5)]
+        [function("short", 3, 0), function("long", 4, 3)]
     );
 }
