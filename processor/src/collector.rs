@@ -62,7 +62,9 @@ impl Collector {
     ) -> Result<(), TaskError> {
         self.committer.before_write(&mut *self.producer)?;
         self.sent += 1;
-        Ok(self.producer.send(topic, partition, record)?)
+        self.producer
+            .send(topic, partition, record)
+            .map_err(|e| self.committer.send_failed(e).into())
     }
 
     /// How many records were sent since it was made.
