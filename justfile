@@ -33,7 +33,7 @@ only name:
 # Run the scenarios that Kafka Streams recorded.
 conformance *args:
     cargo build {{ set_ }} --bins --test structure
-    "$CARGO_TARGET_DIR/release/conformance" integration-tests/conformance/scenarios {{ args }}
+    "$CARGO_TARGET_DIR/release/conformance" {{ args }} integration-tests/conformance/scenarios
 
 # Measure the engine in process, without a broker.
 bench workload="passthrough" store="memory" records="4000000":
