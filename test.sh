@@ -31,7 +31,7 @@ documentation() {
 
 policy() {
   if cargo deny --version >/dev/null 2>&1; then
-    cargo deny --locked check bans licenses sources
+    cargo deny --locked check --hide-inclusion-graph bans licenses sources
   else
     echo 'cargo-deny is not installed; the structure tests checked deny.toml'
   fi
