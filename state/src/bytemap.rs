@@ -317,3 +317,104 @@ impl<'a> Cursor<'a> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn walk(map: &ByteMap, range: &KeyRange, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut cursor = map.cursor(range, direction);
+        let mut entries = Vec::new();
+        while let Some((key, value)) = cursor.entry() {
+            entries.push((key.to_vec(), value.unwrap().to_vec()));
+            cursor.advance();
+        }
+        entries
+    }
+
+    /// Many runs, splits, emptied runs, reused slots and garbage collections.
+    #[test]
+    fn large_map_equals_a_sorted_map_through_inserts_removals_and_growing_values() {
+        let mut map = ByteMap::default();
+        let mut model = BTreeMap::new();
+        let mut random = 1_u64;
+        for step in 0..60_000_u32 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let key = (random % 7_000).to_be_bytes();
+            // Phases of growing and of shrinking, with the order made in the first.
+            if random >> 32 & 7 < if step / 10_000 % 2 == 0 { 6 } else { 2 } {
+                let value = vec![step.to_le_bytes()[0]; (random >> 40) as usize % 300];
+                map.set(&key, Some(&value));
+                model.insert(key.to_vec(), value);
+            } else {
+                map.remove(&key);
+                model.remove(key.as_slice());
+            }
+            if step % 5_000 == 0 {
+                let all: Vec<_> = model.clone().into_iter().collect();
+                assert_eq!(walk(&map, &KeyRange::all(), Direction::Forward), all);
+            }
+        }
+        let range = KeyRange::half_open(
+            2_000_u64.to_be_bytes(),
+            Some(5_000_u64.to_be_bytes().to_vec()),
+        );
+        let mut part: Vec<_> = model
+            .clone()
+            .into_iter()
+            .filter(|(key, _)| range.contains(key))
+            .collect();
+        assert_eq!(walk(&map, &range, Direction::Forward), part);
+        part.reverse();
+        assert_eq!(walk(&map, &range, Direction::Reverse), part);
+        map.remove_range(&range);
+        model.retain(|key, _| !range.contains(key));
+        assert_eq!(map.len(), model.len());
+        assert_eq!(
+            walk(&map, &KeyRange::all(), Direction::Forward),
+            model.into_iter().collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn bytes_of_replaced_values_are_taken_back() {
+        let mut map = ByteMap::default();
+        for round in 0..100_usize {
+            for key in 0..100_u8 {
+                map.set(&[key], Some(&vec![key; 100 * round]));
+            }
+            for key in 0..50_u8 {
+                map.remove(&[key]);
+            }
+        }
+        let live = 50 * 100 * 99;
+        assert!(
+            map.bytes.len() < 4 * live + GARBAGE_BYTES_MIN,
+            "{}",
+            map.bytes.len()
+        );
+        assert_eq!(map.get(&[99]), Some(Some(&[99; 9_900][..])));
+    }
+
+    #[test]
+    fn clearing_gives_back_what_a_small_round_does_not_need() {
+        let mut map = ByteMap::default();
+        for key in 0..100_000_u32 {
+            map.set(&key.to_be_bytes(), Some(&[0; 50]));
+        }
+        map.clear();
+        let roomy = map.bytes.capacity();
+        assert!(
+            roomy >= 5_000_000,
+            "a round like the last needs no new memory: {roomy}"
+        );
+        map.set(b"a", Some(b"1"));
+        map.clear();
+        assert!(map.bytes.capacity() < 1_000 && map.slots.capacity() < 1_000);
+        assert_eq!((map.weight(), map.len(), map.get(b"a")), (0, 0, None));
+    }
+}

@@ -22,7 +22,6 @@ const SEQ_MAX: u32 = i32::MAX as u32;
 /// What became of a put. The sequence number is that of the changelog key; Kafka Streams writes the
 /// changelog record in all three cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 #[must_use]
 pub enum Put {
     /// It is in the store.

@@ -62,10 +62,13 @@ struct Model {
     position: Option<i64>,
 }
 
+/// Ends a state as a crash does and opens what is left.
+type Reopen = Box<dyn Fn(TaskState) -> Box<dyn Engine>>;
+
 /// A state, its model now and at the last commit.
 struct Run {
     state: TaskState,
-    reopen: fn(TaskState, bool) -> TaskState,
+    reopen: Reopen,
     persistent: bool,
     now: Model,
     committed: Model,
@@ -78,11 +81,7 @@ fn specs(persistent: bool) -> Vec<StoreSpec> {
 }
 
 impl Run {
-    fn new(
-        engine: Box<dyn Engine>,
-        persistent: bool,
-        reopen: fn(TaskState, bool) -> TaskState,
-    ) -> Self {
+    fn new(engine: Box<dyn Engine>, persistent: bool, reopen: Reopen) -> Self {
         let state = TaskState::open(engine, specs(persistent)).unwrap();
         let (now, committed) = (Model::default(), Model::default());
         Self {
@@ -128,7 +127,8 @@ impl Run {
                 self.committed = Model::default();
             }
             Step::Crash => {
-                self.state = (self.reopen)(self.state, self.persistent);
+                let engine = (self.reopen)(self.state);
+                self.state = TaskState::open(engine, specs(self.persistent)).unwrap();
                 if !self.persistent {
                     self.committed = Model::default();
                 }
@@ -187,10 +187,6 @@ impl Run {
     }
 }
 
-fn reopen_engine(state: TaskState, persistent: bool) -> TaskState {
-    TaskState::open(state.into_engine(), specs(persistent)).unwrap()
-}
-
 /// A history and what to read after each of its steps.
 type Case = (Vec<Step>, Key, Key, Option<Key>);
 
@@ -219,7 +215,8 @@ proptest! {
         persistent in any::<bool>(),
         every_step in any::<bool>(),
     ) {
-        agree(Run::new(Box::new(MemEngine::new()), persistent, reopen_engine), case, every_step);
+        let reopen = Box::new(TaskState::into_engine);
+        agree(Run::new(Box::new(MemEngine::new()), persistent, reopen), case, every_step);
     }
 }
 
@@ -238,8 +235,16 @@ mod rocks {
             every_step in any::<bool>(),
         ) {
             let dir = tempfile::tempdir().unwrap();
-            let engine = RocksEngine::open(dir.path(), &["s"], &RocksOptions::default()).unwrap();
-            agree(Run::new(Box::new(engine), persistent, reopen_engine), case, every_step);
+            let path = dir.path().to_owned();
+            let open = move || -> Box<dyn Engine> {
+                Box::new(RocksEngine::open(&path, &["s"], &RocksOptions::default()).unwrap())
+            };
+            let engine = open();
+            let reopen = move |state| {
+                drop(state);
+                open()
+            };
+            agree(Run::new(engine, persistent, Box::new(reopen)), case, every_step);
         }
     }
 }
