@@ -24,7 +24,7 @@ conformance() {
     integration-tests/conformance/scenarios
 }
 
-# `--examples` (there are none) makes cargo unify features as it does for tests; without it dependencies are built again.
+# `--examples` makes cargo unify features as it does for tests; without it dependencies are built again.
 documentation() {
   RUSTDOCFLAGS='-D warnings' cargo doc "${cargo_set[@]}" --no-deps --lib --examples
 }
