@@ -39,10 +39,7 @@ impl Committer {
     /// A committer for a fresh producer, whose `init_transactions` was called if it has a
     /// transactional id.
     pub const fn new(guarantee: Guarantee) -> Self {
-        Self {
-            guarantee,
-            state: State::Idle,
-        }
+        Self { guarantee, state: State::Idle }
     }
 
     /// The guarantee.
@@ -135,9 +132,7 @@ impl Committer {
                 }
                 Decision::Persist => {
                     let permit = CommitPermit::new(mem::take(&mut acknowledged));
-                    persist(&permit)
-                        .map(|()| Fact::Persisted)
-                        .map_err(Cause::Persist)
+                    persist(&permit).map(|()| Fact::Persisted).map_err(Cause::Persist)
                 }
                 Decision::CommitOffsets => {
                     let committed = producer.commit_offsets(plan.offsets(), plan.group());
@@ -181,10 +176,7 @@ impl Committer {
     /// connection may break while nothing is open. One branch while something is.
     pub fn needs_replacement(&mut self, producer: &mut dyn Producer) -> bool {
         self.check_taint(producer);
-        matches!(
-            self.state,
-            State::Stale | State::Failed(Recovery::Reopen | Recovery::Rejoin)
-        )
+        matches!(self.state, State::Stale | State::Failed(Recovery::Reopen | Recovery::Rejoin))
     }
 
     /// Tells that a fresh producer is there, whose `init_transactions` was called if it has a
@@ -216,11 +208,7 @@ impl Committer {
     }
 
     fn rest(&mut self, producer: &mut dyn Producer) -> Committed {
-        if self.needs_replacement(producer) {
-            Committed::ReplaceProducer
-        } else {
-            Committed::Done
-        }
+        if self.needs_replacement(producer) { Committed::ReplaceProducer } else { Committed::Done }
     }
 
     fn conclude(&mut self, step: Step, result: PortResult<()>, then: Fact) -> Result<(), TxnError> {
@@ -243,11 +231,9 @@ impl Committer {
     /// The error of a decision to recover.
     fn error(&self, cause: Option<Cause>, before: State, fact: Fact) -> TxnError {
         match (cause, self.state) {
-            (Some(Cause::Port(step, source)), State::Failed(recovery)) => TxnError::Port {
-                step,
-                recovery,
-                source,
-            },
+            (Some(Cause::Port(step, source)), State::Failed(recovery)) => {
+                TxnError::Port { step, recovery, source }
+            }
             (Some(Cause::Persist(error)), _) => TxnError::Persist(error),
             _ => refusal(before, fact),
         }

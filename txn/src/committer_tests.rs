@@ -22,10 +22,7 @@ struct Recorder {
 
 impl Recorder {
     fn failing(call: &'static str, kind: PortErrorKind, times: usize) -> Self {
-        Self {
-            fails: Some((call, kind, times)),
-            ..Self::default()
-        }
+        Self { fails: Some((call, kind, times)), ..Self::default() }
     }
 
     fn note(&mut self, call: &'static str) -> PortResult<()> {
@@ -106,11 +103,7 @@ fn no_offsets() -> CommitPlan {
 
 fn plan() -> CommitPlan {
     let mut plan = no_offsets();
-    plan.add(
-        TopicPartition::new("lines", 0),
-        Offset(1),
-        &OffsetMetadata::at(Timestamp(5)),
-    );
+    plan.add(TopicPartition::new("lines", 0), Offset(1), &OffsetMetadata::at(Timestamp(5)));
     plan
 }
 
@@ -157,10 +150,7 @@ fn at_least_once_flushes_persists_and_then_commits_offsets() {
         permitted = permit.position_of(&changelog());
         Err(PersistError::new(ErrorClass::TaskCorrupted, "disk"))
     });
-    assert_eq!(
-        result.map_err(|e| e.class()),
-        Err(ErrorClass::TaskCorrupted)
-    );
+    assert_eq!(result.map_err(|e| e.class()), Err(ErrorClass::TaskCorrupted));
     assert_eq!(permitted, Some(Offset(3)), "what the flush said");
     assert_eq!(producer.calls, ["flush"]);
 
@@ -173,10 +163,7 @@ fn at_least_once_flushes_persists_and_then_commits_offsets() {
 #[test]
 fn offsets_without_a_write_are_committed() {
     let table: [(_, &[&str]); 2] = [
-        (
-            Guarantee::ExactlyOnce,
-            &["begin", "flush", "send offsets", "commit"],
-        ),
+        (Guarantee::ExactlyOnce, &["begin", "flush", "send offsets", "commit"]),
         (Guarantee::AtLeastOnce, &["flush", "commit offsets"]),
     ];
     for (guarantee, calls) in table {
@@ -234,25 +221,17 @@ fn a_failure_before_the_outputs_count_is_never_retried() {
     let steps: [(_, &[&str]); 4] = [
         (Guarantee::ExactlyOnce, &["begin", "flush"]),
         (Guarantee::ExactlyOnce, &["begin", "flush", "send offsets"]),
-        (
-            Guarantee::ExactlyOnce,
-            &["begin", "flush", "send offsets", "commit"],
-        ),
+        (Guarantee::ExactlyOnce, &["begin", "flush", "send offsets", "commit"]),
         (Guarantee::AtLeastOnce, &["flush"]),
     ];
-    for ((guarantee, calls), (kind, class)) in steps
-        .iter()
-        .flat_map(|s| kinds.iter().map(move |k| (*s, *k)))
+    for ((guarantee, calls), (kind, class)) in
+        steps.iter().flat_map(|s| kinds.iter().map(move |k| (*s, *k)))
     {
         let mut producer = Recorder::failing(calls[calls.len() - 1], kind, 1);
         let mut committer = Committer::new(guarantee);
         committer.before_write(&mut producer).unwrap();
         let (result, persisted) = commit(&mut committer, &mut producer, &plan());
-        assert_eq!(
-            result.map_err(|e| e.class()),
-            Err(class),
-            "{kind:?} {calls:?}"
-        );
+        assert_eq!(result.map_err(|e| e.class()), Err(class), "{kind:?} {calls:?}");
         assert_eq!(producer.calls, calls);
         assert!(persisted.is_empty());
 
@@ -311,9 +290,7 @@ fn a_persist_that_fails_keeps_what_the_store_said() {
         let (mut committer, mut producer) =
             (Committer::new(Guarantee::ExactlyOnce), Recorder::default());
         let error = committer
-            .commit(&mut producer, &plan(), &mut |_| {
-                Err(PersistError::new(said, "disk full"))
-            })
+            .commit(&mut producer, &plan(), &mut |_| Err(PersistError::new(said, "disk full")))
             .unwrap_err();
         assert_eq!(error.class(), class);
         let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -351,10 +328,7 @@ fn a_tainted_producer_finishes_its_transaction_and_begins_no_other() {
     committer.before_write(&mut producer).unwrap();
     producer.tainted = true;
     committer.before_write(&mut producer).unwrap();
-    assert!(
-        !committer.needs_replacement(&mut producer),
-        "not inside a transaction"
-    );
+    assert!(!committer.needs_replacement(&mut producer), "not inside a transaction");
 
     let (result, persisted) = commit(&mut committer, &mut producer, &plan());
     assert_eq!(result.unwrap(), Committed::ReplaceProducer);
@@ -369,10 +343,7 @@ fn a_tainted_producer_finishes_its_transaction_and_begins_no_other() {
 
 #[test]
 fn a_producer_tainted_at_rest_is_found_before_it_is_used() {
-    let tainted = || Recorder {
-        tainted: true,
-        ..Recorder::default()
-    };
+    let tainted = || Recorder { tainted: true, ..Recorder::default() };
     let mut asked = Committer::new(Guarantee::ExactlyOnce);
     assert!(asked.needs_replacement(&mut tainted()));
     asked.producer_replaced().unwrap();
@@ -392,10 +363,7 @@ fn a_producer_tainted_at_rest_is_found_before_it_is_used() {
 #[test]
 fn outside_transactions_no_producer_is_replaced_for_its_connections() {
     let mut committer = Committer::new(Guarantee::AtLeastOnce);
-    let mut producer = Recorder {
-        tainted: true,
-        ..Recorder::default()
-    };
+    let mut producer = Recorder { tainted: true, ..Recorder::default() };
     committer.before_write(&mut producer).unwrap();
     let (result, _) = commit(&mut committer, &mut producer, &plan());
     assert_eq!(result.unwrap(), Committed::Done);

@@ -82,10 +82,7 @@ impl PersistError {
         class: ErrorClass,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self {
-            class,
-            source: source.into(),
-        }
+        Self { class, source: source.into() }
     }
 
     /// What it means.
@@ -156,9 +153,7 @@ impl TxnError {
     /// What the run loop does about it.
     pub const fn class(&self) -> ErrorClass {
         match self {
-            Self::Port {
-                recovery, source, ..
-            } => match (recovery, source.kind()) {
+            Self::Port { recovery, source, .. } => match (recovery, source.kind()) {
                 // Processing it again fails again: the handler decides.
                 (Recovery::Reopen, PortErrorKind::Refused) => ErrorClass::User,
                 _ => class_of(*recovery),

@@ -33,9 +33,7 @@ impl Guarantee {
     /// [`TxnError::NoTransactions`] when exactly-once is asked of a backend without transactions.
     pub fn check(self, backend: &dyn Backend) -> Result<(), TxnError> {
         if self == Self::ExactlyOnce && !backend.supports_transactions() {
-            return Err(TxnError::NoTransactions {
-                scheme: backend.scheme(),
-            });
+            return Err(TxnError::NoTransactions { scheme: backend.scheme() });
         }
         Ok(())
     }
@@ -89,13 +87,7 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_refused_with_the_choices() {
-        for word in [
-            "",
-            "exactly-once",
-            "Exactly_Once",
-            "exactly_once_beta",
-            " at_least_once",
-        ] {
+        for word in ["", "exactly-once", "Exactly_Once", "exactly_once_beta", " at_least_once"] {
             let error = word.parse::<Guarantee>().map_err(|e| e.to_string());
             assert_eq!(
                 error,

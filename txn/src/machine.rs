@@ -207,12 +207,7 @@ pub const fn transition(guarantee: Guarantee, state: State, fact: Fact) -> (Stat
             (S::SendingOffsets, Decision::SendOffsets)
         }
         (S::SendingOffsets, F::OffsetsSent) => (S::Ending, Decision::EndTransaction),
-        (S::Ending, F::Committed) => (
-            S::Persisting {
-                offsets_owed: false,
-            },
-            Decision::Persist,
-        ),
+        (S::Ending, F::Committed) => (S::Persisting { offsets_owed: false }, Decision::Persist),
 
         // C5: state follows what it was derived from; outside a transaction the offsets follow
         // last.
@@ -220,12 +215,7 @@ pub const fn transition(guarantee: Guarantee, state: State, fact: Fact) -> (Stat
             let offsets_owed = offsets;
             (S::Persisting { offsets_owed }, Decision::Persist)
         }
-        (
-            S::Persisting {
-                offsets_owed: false,
-            },
-            F::Persisted,
-        ) => (S::Idle, Decision::Done),
+        (S::Persisting { offsets_owed: false }, F::Persisted) => (S::Idle, Decision::Done),
         (S::Persisting { offsets_owed: true }, F::Persisted) => {
             (S::CommittingOffsets { repeats: 0 }, Decision::CommitOffsets)
         }

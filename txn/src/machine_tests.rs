@@ -117,10 +117,7 @@ fn reachable(guarantee: Guarantee) -> Vec<S> {
 }
 
 fn expected(table: &[Row], state: S, fact: F) -> (S, D) {
-    let row = table
-        .iter()
-        .chain(FAILED)
-        .find(|row| (row.0, row.1) == (state, fact));
+    let row = table.iter().chain(FAILED).find(|row| (row.0, row.1) == (state, fact));
     match (row, state, fact) {
         (Some(row), ..) => (row.2, row.3),
         // The first failure decides.
@@ -137,10 +134,7 @@ fn expected(table: &[Row], state: S, fact: F) -> (S, D) {
 }
 
 fn tables() -> [(Guarantee, &'static [Row]); 2] {
-    [
-        (Guarantee::ExactlyOnce, EXACTLY_ONCE),
-        (Guarantee::AtLeastOnce, AT_LEAST_ONCE),
-    ]
+    [(Guarantee::ExactlyOnce, EXACTLY_ONCE), (Guarantee::AtLeastOnce, AT_LEAST_ONCE)]
 }
 
 #[test]
@@ -164,10 +158,7 @@ fn every_state_of_the_table_can_be_reached_and_no_other() {
         let reached = reachable(guarantee);
         let named = |state: &S| table.iter().chain(FAILED).any(|row| row.0 == *state);
         assert!(reached.iter().all(named), "{guarantee}: {reached:?}");
-        assert!(
-            table.iter().all(|row| reached.contains(&row.0)),
-            "{guarantee}: {reached:?}"
-        );
+        assert!(table.iter().all(|row| reached.contains(&row.0)), "{guarantee}: {reached:?}");
     }
 }
 
@@ -193,9 +184,7 @@ fn nothing_is_begun_flushed_committed_or_persisted_between_a_failure_and_its_rec
         for failed in [REOPEN, REJOIN, STOP] {
             let decisions = decisions_after(guarantee, failed, F::ProducerReplaced);
             assert!(
-                decisions
-                    .iter()
-                    .all(|d| matches!(d, D::Reopen | D::Rejoin | D::Stop | D::Done)),
+                decisions.iter().all(|d| matches!(d, D::Reopen | D::Rejoin | D::Stop | D::Done)),
                 "{guarantee}: {decisions:?}"
             );
         }

@@ -53,10 +53,7 @@ pub enum MetadataError {
 impl OffsetMetadata {
     /// Only a partition time.
     pub const fn at(partition_time: Timestamp) -> Self {
-        Self {
-            partition_time,
-            processor: BTreeMap::new(),
-        }
+        Self { partition_time, processor: BTreeMap::new() }
     }
 
     /// Writes it as text: Base64 of version, partition time and, if any, the processors' part.
@@ -86,9 +83,7 @@ impl OffsetMetadata {
         if text.is_empty() {
             return Ok(Self::default());
         }
-        let bytes = STANDARD
-            .decode(text)
-            .map_err(|_| MetadataError::NotBase64(text.to_owned()))?;
+        let bytes = STANDARD.decode(text).map_err(|_| MetadataError::NotBase64(text.to_owned()))?;
         let (version, rest) = match bytes.split_first() {
             Some((&version @ 1..=VERSION, rest)) => (version, rest),
             Some((&version, _)) => return Err(MetadataError::UnknownVersion(version)),
@@ -99,9 +94,7 @@ impl OffsetMetadata {
 }
 
 fn length(n: usize) -> [u8; 4] {
-    i32::try_from(n)
-        .expect("processor metadata is small")
-        .to_be_bytes()
+    i32::try_from(n).expect("processor metadata is small").to_be_bytes()
 }
 
 fn body(version: u8, mut rest: &[u8]) -> Option<OffsetMetadata> {
@@ -136,10 +129,7 @@ mod tests {
     fn of(time: i64, processor: &[(&str, i64)]) -> OffsetMetadata {
         OffsetMetadata {
             partition_time: Timestamp(time),
-            processor: processor
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), *value))
-                .collect(),
+            processor: processor.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         }
     }
 
@@ -149,10 +139,7 @@ mod tests {
         let table = [
             (of(1_700_000_000_000, &[]), "AgAAAYvP5WgA"),
             (of(-1, &[]), "Av//////////"),
-            (
-                of(10, &[("node", 55)]),
-                "AgAAAAAAAAAKAAAAAQAAAARub2RlAAAAAAAAADc=",
-            ),
+            (of(10, &[("node", 55)]), "AgAAAAAAAAAKAAAAAQAAAARub2RlAAAAAAAAADc="),
         ];
         for (metadata, text) in table {
             assert_eq!(metadata.encode(), text);
@@ -162,10 +149,7 @@ mod tests {
 
     #[test]
     fn what_older_or_other_programs_committed_is_read() {
-        let table = [
-            ("", of(-1, &[])),
-            ("AQAAAYvP5WgA", of(1_700_000_000_000, &[])),
-        ];
+        let table = [("", of(-1, &[])), ("AQAAAYvP5WgA", of(1_700_000_000_000, &[]))];
         for (text, metadata) in table {
             assert_eq!(OffsetMetadata::decode(text), Ok(metadata));
         }
@@ -178,11 +162,8 @@ mod tests {
         for end in 1..bytes.len() {
             let text = STANDARD.encode(&bytes[..end]);
             // After the partition time alone it is whole again.
-            let expected = if end == 9 {
-                Ok(of(10, &[]))
-            } else {
-                Err(MetadataError::Damaged(text.clone()))
-            };
+            let expected =
+                if end == 9 { Ok(of(10, &[])) } else { Err(MetadataError::Damaged(text.clone())) };
             assert_eq!(OffsetMetadata::decode(&text), expected, "{end} bytes");
         }
         let longer = STANDARD.encode([bytes.as_slice(), &[0]].concat());
@@ -195,10 +176,7 @@ mod tests {
             let expected = Err(MetadataError::Damaged(text.clone()));
             assert_eq!(OffsetMetadata::decode(&text), expected);
         }
-        assert_eq!(
-            OffsetMetadata::decode("AwAAAAAAAAAA"),
-            Err(MetadataError::UnknownVersion(3))
-        );
+        assert_eq!(OffsetMetadata::decode("AwAAAAAAAAAA"), Err(MetadataError::UnknownVersion(3)));
         assert_eq!(
             OffsetMetadata::decode("no metadata"),
             Err(MetadataError::NotBase64("no metadata".to_owned()))

@@ -17,19 +17,13 @@ pub struct CommitPlan {
 impl CommitPlan {
     /// An empty plan of this member.
     pub const fn new(group: GroupMetadata) -> Self {
-        Self {
-            offsets: BTreeMap::new(),
-            group,
-        }
+        Self { offsets: BTreeMap::new(), group }
     }
 
     /// Adds the position of one input partition: the next offset to read. A later call for the same
     /// partition wins.
     pub fn add(&mut self, partition: TopicPartition, next: Offset, metadata: &OffsetMetadata) {
-        let committed = CommittedOffset {
-            offset: next,
-            metadata: metadata.encode(),
-        };
+        let committed = CommittedOffset { offset: next, metadata: metadata.encode() };
         self.offsets.insert(partition, committed);
     }
 

@@ -66,14 +66,8 @@ fn a_failure_at_any_call_of_the_commit_neither_loses_nor_doubles() {
     let faults = [
         (Fault::RequestLost, ErrorClass::Abortable),
         (Fault::AnswerLost, ErrorClass::Abortable),
-        (
-            Fault::Fails(PortErrorKind::Retriable),
-            ErrorClass::Abortable,
-        ),
-        (
-            Fault::Fails(PortErrorKind::Abortable),
-            ErrorClass::Abortable,
-        ),
+        (Fault::Fails(PortErrorKind::Retriable), ErrorClass::Abortable),
+        (Fault::Fails(PortErrorKind::Abortable), ErrorClass::Abortable),
         (Fault::Fails(PortErrorKind::Fenced), ErrorClass::Fenced),
     ];
     let calls = [
@@ -88,9 +82,7 @@ fn a_failure_at_any_call_of_the_commit_neither_loses_nor_doubles() {
         for ((call, nth), (fault, class)) in calls.iter().flat_map(|c| faults.map(|f| (*c, f))) {
             let (world, disk) = run(EXACTLY_ONCE, next, |world, worker, disk| {
                 let before = disk.clone();
-                world
-                    .broker
-                    .set_faults(FaultPlan::new().on(call, nth, fault));
+                world.broker.set_faults(FaultPlan::new().on(call, nth, fault));
                 let error = worker.cycle(disk, 3).unwrap_err();
                 assert_eq!(error.class(), class, "{call:?} {fault:?}");
                 assert_eq!(*disk, before, "without an answer nothing is persisted");
@@ -113,11 +105,7 @@ fn a_successor_waits_for_pending_offsets() {
         world.clock.elapsed()
     };
     assert_eq!(elapsed("one"), Duration::ZERO, "its own id ends it at once");
-    assert_eq!(
-        elapsed("two"),
-        TRANSACTION_TIMEOUT,
-        "another one waits for the time-out"
-    );
+    assert_eq!(elapsed("two"), TRANSACTION_TIMEOUT, "another one waits for the time-out");
 }
 
 /// Point 9: what was committed without an answer is found in the changelog, not made again.
@@ -144,9 +132,7 @@ fn a_commit_that_takes_effect_later_is_waited_for_on_a_new_producer() {
     let late = Fault::TakesEffectAfter(Duration::from_secs(15));
     for next in SUCCESSORS {
         let (world, disk) = run(EXACTLY_ONCE, next, |world, worker, disk| {
-            world
-                .broker
-                .set_faults(FaultPlan::new().on(Call::Commit, 1, late));
+            world.broker.set_faults(FaultPlan::new().on(Call::Commit, 1, late));
             assert_eq!(worker.cycle(disk, 3).unwrap(), Committed::ReplaceProducer);
             assert!(!worker.committer.has_failed());
         });
@@ -159,9 +145,7 @@ fn a_request_that_arrives_once_more_cannot_end_the_next_transaction() {
     for calls in 1..=3 {
         let (world, disk) = run(EXACTLY_ONCE, "one", |world, worker, disk| {
             let again = Fault::ArrivesAgainBefore(calls);
-            world
-                .broker
-                .set_faults(FaultPlan::new().on(Call::Commit, 1, again));
+            world.broker.set_faults(FaultPlan::new().on(Call::Commit, 1, again));
             assert_eq!(worker.cycle(disk, 3).unwrap(), Committed::ReplaceProducer);
             // On the old producer, the request would commit what is taken back here.
             worker.process(disk, Point::Output).unwrap();
@@ -181,10 +165,7 @@ fn a_process_that_ends_between_commit_and_persist_restores_from_the_changelog() 
             worker.process(disk, Point::Output).unwrap();
             let error = worker.commit_without_persisting().unwrap_err();
             assert_eq!(error.class(), ErrorClass::Abortable);
-            assert!(
-                worker.committer.has_failed(),
-                "no other commit before a restore"
-            );
+            assert!(worker.committer.has_failed(), "no other commit before a restore");
         });
         assert_exactly_once(&world, &disk);
     }
@@ -207,11 +188,7 @@ fn a_zombie_commits_nothing() {
         assert!(world.broker.expel(GROUP, &member));
 
         let error = zombie.commit(zombies_disk).unwrap_err();
-        assert_eq!(
-            error.class(),
-            ErrorClass::Fenced,
-            "punctuates: {punctuates}"
-        );
+        assert_eq!(error.class(), ErrorClass::Fenced, "punctuates: {punctuates}");
         assert_eq!(*zombies_disk, disk);
         // It closes without a commit; its next producer ends what is open.
         zombie.replace_producer();

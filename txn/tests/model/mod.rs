@@ -83,9 +83,8 @@ impl World {
     }
 
     fn high_watermark(&self, tp: &TopicPartition) -> Offset {
-        let ends = self
-            .consumer()
-            .end_offsets(std::slice::from_ref(tp), Isolation::ReadUncommitted);
+        let ends =
+            self.consumer().end_offsets(std::slice::from_ref(tp), Isolation::ReadUncommitted);
         ends.unwrap()[tp]
     }
 
@@ -140,12 +139,7 @@ impl World {
 }
 
 fn record<'a>(key: &'a [u8], value: &'a [u8], timestamp: Timestamp) -> NewRecord<'a> {
-    NewRecord {
-        key: Some(key),
-        value: Some(value),
-        timestamp,
-        headers: HeadersRef::EMPTY,
-    }
+    NewRecord { key: Some(key), value: Some(value), timestamp, headers: HeadersRef::EMPTY }
 }
 
 /// What outlives a process: the store's image, with the changelog position it contains.
@@ -194,10 +188,7 @@ impl<'w> Worker<'w> {
         disk: &mut Disk,
     ) -> Self {
         let (producer, slots) = ready_producer(world, guarantee, instance);
-        let share = Share {
-            group: 0,
-            partition: 0,
-        };
+        let share = Share { group: 0, partition: 0 };
         let options = MembershipOptions {
             group: GROUP.to_owned(),
             client_id: instance.to_owned(),
@@ -231,10 +222,7 @@ impl<'w> Worker<'w> {
     pub(crate) fn hook_commit(&mut self, hook: impl FnMut() + Send + 'static) {
         let (unhooked, _) = ready_producer(self.world, Guarantee::AtLeastOnce, self.instance);
         let inner = std::mem::replace(&mut self.producer, unhooked);
-        self.producer = Box::new(Hooked {
-            inner,
-            before_commit: Box::new(hook),
-        });
+        self.producer = Box::new(Hooked { inner, before_commit: Box::new(hook) });
     }
 
     fn write(&mut self, slot: TopicSlot, word: &str, count: i64) -> Result<(), TxnError> {
@@ -242,11 +230,7 @@ impl<'w> Worker<'w> {
         self.committer.before_write(producer)?;
         let value = count.to_be_bytes();
         producer
-            .send(
-                slot,
-                0,
-                &record(word.as_bytes(), &value, Timestamp(self.next.0)),
-            )
+            .send(slot, 0, &record(word.as_bytes(), &value, Timestamp(self.next.0)))
             .map_err(|error| self.committer.send_failed(error))
     }
 
@@ -281,13 +265,11 @@ impl<'w> Worker<'w> {
     pub(crate) fn commit(&mut self, disk: &mut Disk) -> Result<Committed, TxnError> {
         let plan = self.plan();
         let overlay = std::mem::take(&mut self.overlay);
-        let committed = self
-            .committer
-            .commit(&mut *self.producer, &plan, &mut |permit| {
-                let position = permit.position_of(&changelog()).unwrap_or(disk.position);
-                disk.write(overlay.clone(), position);
-                Ok(())
-            })?;
+        let committed = self.committer.commit(&mut *self.producer, &plan, &mut |permit| {
+            let position = permit.position_of(&changelog()).unwrap_or(disk.position);
+            disk.write(overlay.clone(), position);
+            Ok(())
+        })?;
         if committed == Committed::ReplaceProducer {
             self.replace_producer();
         }
@@ -350,10 +332,7 @@ pub(crate) fn expected() -> (Vec<(String, i64)>, BTreeMap<String, i64>) {
 fn assert_drained(world: &World, disk: &Disk) {
     let offset = world.committed().unwrap();
     assert_eq!(offset.offset, Offset(10));
-    assert_eq!(
-        OffsetMetadata::decode(&offset.metadata),
-        Ok(OffsetMetadata::at(Timestamp(9)))
-    );
+    assert_eq!(OffsetMetadata::decode(&offset.metadata), Ok(OffsetMetadata::at(Timestamp(9))));
     let (changes, _) = world.read(&changelog(), Offset(0));
     let replayed: BTreeMap<String, i64> = changes.into_iter().collect();
     assert_eq!(disk.counts, replayed, "the store is its changelog");
