@@ -47,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) remembered: std::collections::BTreeMap<String, i64>,
     pub(crate) key_buffer: Vec<u8>,
     pub(crate) value_buffer: Vec<u8>,
+    pub(crate) window_key_buffer: Vec<u8>,
 }
 
 impl Shared {
@@ -267,10 +268,10 @@ impl Context<'_> {
     }
 
     /// Counts the record under way as dropped, and says why: `late`, `null key` and so on.
-    pub fn drop_record(&mut self, why: &'static str) {
+    pub fn drop_record(&mut self, why: impl std::fmt::Display) {
         self.graph.shared.dropped += 1;
         let shared = &self.graph.shared;
-        tracing::debug!(task = %shared.task, node = %self.node_name(), at = %shared.place(), why, "dropped a record");
+        tracing::warn!(task = %shared.task, node = %self.node_name(), at = %shared.place(), %why, "dropped a record");
     }
 
     /// Asks for a commit soon.

@@ -42,8 +42,8 @@ pub use setup::Setup;
 pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};
 pub use source::{Extracted, ExtractorFn, Source, SourceError, TimestampExtractor};
 pub use stores::{
-    Entries, Handle, KeyValue, LocalStore, Store, StoreDecl, StoreDef, StoreHandle, StoreSerdes,
-    StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, View, Window, WindowEntries,
+    Entries, FlushedRows, Handle, KeyValue, LocalStore, Store, StoreDecl, StoreDef, StoreHandle, StoreSerdes,
+    StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, Updated, View, Window, WindowEntries,
     WindowedKey,
 };
 pub use task::{Task, TaskSpec};

@@ -54,6 +54,15 @@ impl Setup<'_> {
         self.find(name).map(|(_, def)| def)
     }
 
+    /// Do updates of a connected store wait in the record cache, and leave it through [`flush`](crate::Node::flush)?
+    ///
+    /// # Errors
+    /// When no such store is connected.
+    pub fn is_cached(&self, name: &str) -> Result<bool, UsageError> {
+        let def = self.store_def(name)?;
+        Ok(def.caching && self.config.cache_max_bytes > 0)
+    }
+
     fn find(&self, name: &str) -> Result<(LocalStore, &StoreDef), UsageError> {
         let found = self.stores.iter().find(|(_, def)| *def.name == *name);
         found

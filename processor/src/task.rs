@@ -340,8 +340,12 @@ impl Task {
                 .map(|m| TopicPartition::new(m.topic.clone(), m.partition));
             shared.offset = context.metadata.as_ref().map_or(Offset(-1), |m| m.offset);
             (shared.timestamp, shared.headers) = (context.timestamp, context.headers.clone());
-            let new = flush_entry(shared, output, store, &key, context.timestamp);
+            let entry = (&key[..], dirty.old.as_deref());
+            let new = flush_entry(shared, output, store, entry, context.timestamp);
             let new = new.map_err(|e| task_error(self.id(), e))?;
+            if new.is_none() && dirty.old.is_none() {
+                continue;
+            }
             if let Some(owner) = owner {
                 let entry = Flushed {
                     key: &key,

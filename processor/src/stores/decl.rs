@@ -7,10 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_connectors::{DefaultSerde, Serde, SharedSerde, Timestamp};
+use thalweg_state::window::parse_window_store_key;
 
 use super::def::{LocalStore, StoreDef, StoreSerdes, StoreShape};
+use super::raw::split_local;
+use super::window::WindowedKey;
 use crate::collector::Collector;
 use crate::context::Shared;
+use crate::error::{NodeError, NodeResult};
+use crate::node::Flushed;
 
 /// Marks a key-value store.
 #[derive(Debug)]
@@ -34,6 +39,26 @@ pub struct Timestamped<V> {
     pub timestamp: Timestamp,
 }
 
+/// The rows of an update on its way out of the record cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlushedRows<V> {
+    /// The newest row; `None` when deleted.
+    pub new: Option<Timestamped<V>>,
+    /// What the store held when the key was last flushed.
+    pub old: Option<Timestamped<V>>,
+}
+
+/// What an `update` of a timestamped store made of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Updated<V, R = ()> {
+    /// The new value; `None` deletes it.
+    pub value: Option<V>,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+    /// Whatever else the caller wants to know.
+    pub extra: R,
+}
+
 /// A store, declared once and used everywhere: in the topology, in processors, in tests.
 ///
 /// ```
@@ -49,11 +74,7 @@ pub struct Store<K, V, S = KeyValue> {
 
 impl<K, V, S> Clone for Store<K, V, S> {
     fn clone(&self) -> Self {
-        Self {
-            def: self.def.clone(),
-            serdes: self.serdes.clone(),
-            shape: PhantomData,
-        }
+        Self { def: self.def.clone(), serdes: self.serdes.clone(), shape: PhantomData }
     }
 }
 
@@ -65,11 +86,7 @@ impl<K: 'static, V: 'static, S> Store<K, V, S> {
         serdes: StoreSerdes<K, V>,
     ) -> Self {
         let def = StoreDef::new(name, shape, timestamped, serdes.clone());
-        Self {
-            def,
-            serdes,
-            shape: PhantomData,
-        }
+        Self { def, serdes, shape: PhantomData }
     }
 
     /// Its name.
@@ -108,17 +125,11 @@ impl<K: 'static, V: 'static, S> Store<K, V, S> {
 }
 
 fn defaults<K: DefaultSerde, V: DefaultSerde>() -> StoreSerdes<K, V> {
-    StoreSerdes {
-        key: K::default_serde(),
-        value: V::default_serde(),
-    }
+    StoreSerdes { key: K::default_serde(), value: V::default_serde() }
 }
 
 fn given<K, V>(key: impl Serde<K>, value: impl Serde<V>) -> StoreSerdes<K, V> {
-    StoreSerdes {
-        key: Arc::new(key),
-        value: Arc::new(value),
-    }
+    StoreSerdes { key: Arc::new(key), value: Arc::new(value) }
 }
 
 impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, KeyValue> {
@@ -153,33 +164,19 @@ impl<K: 'static, V: 'static> Store<K, V, TimestampedKeyValue> {
         key: SharedSerde<K>,
         value: SharedSerde<V>,
     ) -> Self {
-        Self::declare(
-            name.into(),
-            StoreShape::KeyValue,
-            true,
-            StoreSerdes { key, value },
-        )
+        Self::declare(name.into(), StoreShape::KeyValue, true, StoreSerdes { key, value })
     }
 }
 
 fn window_shape(retention: Duration, size: Duration) -> StoreShape {
     let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
-    StoreShape::Window {
-        retention_ms: ms(retention),
-        size_ms: ms(size),
-        retain_duplicates: false,
-    }
+    StoreShape::Window { retention_ms: ms(retention), size_ms: ms(size), retain_duplicates: false }
 }
 
 impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, Window> {
     /// A window store: windows of `size` can be read for `retention` of stream time after their start.
     pub fn window(name: impl Into<Arc<str>>, retention: Duration, size: Duration) -> Self {
-        Self::declare(
-            name.into(),
-            window_shape(retention, size),
-            false,
-            defaults(),
-        )
+        Self::declare(name.into(), window_shape(retention, size), false, defaults())
     }
 }
 
@@ -191,21 +188,13 @@ impl<K: 'static, V: 'static> Store<K, V, Window> {
         key: impl Serde<K>,
         value: impl Serde<V>,
     ) -> Self {
-        Self::declare(
-            name.into(),
-            window_shape(retention, size),
-            false,
-            given(key, value),
-        )
+        Self::declare(name.into(), window_shape(retention, size), false, given(key, value))
     }
 
     /// Keeps several values of one key and start side by side.
     #[must_use]
     pub fn retain_duplicates(mut self) -> Self {
-        if let StoreShape::Window {
-            retain_duplicates, ..
-        } = &mut self.def.shape
-        {
+        if let StoreShape::Window { retain_duplicates, .. } = &mut self.def.shape {
             *retain_duplicates = true;
         }
         self
@@ -220,12 +209,7 @@ impl<K: 'static, V: 'static> Store<K, V, TimestampedWindow> {
         key: SharedSerde<K>,
         value: SharedSerde<V>,
     ) -> Self {
-        Self::declare(
-            name.into(),
-            window_shape(retention, size),
-            true,
-            StoreSerdes { key, value },
-        )
+        Self::declare(name.into(), window_shape(retention, size), true, StoreSerdes { key, value })
     }
 }
 
@@ -255,11 +239,7 @@ impl<K: 'static, V: 'static, S: 'static> StoreDecl for Store<K, V, S> {
     }
 
     fn bind(&self, local: LocalStore) -> Handle<K, V, S> {
-        Handle {
-            local,
-            serdes: self.serdes.clone(),
-            shape: PhantomData,
-        }
+        Handle { local, serdes: self.serdes.clone(), shape: PhantomData }
     }
 }
 
@@ -272,11 +252,51 @@ pub struct Handle<K, V, S = KeyValue> {
 
 impl<K, V, S> Clone for Handle<K, V, S> {
     fn clone(&self) -> Self {
-        Self {
-            local: self.local,
-            serdes: self.serdes.clone(),
-            shape: PhantomData,
-        }
+        Self { local: self.local, serdes: self.serdes.clone(), shape: PhantomData }
+    }
+}
+
+impl<K: 'static, V: 'static> Handle<K, V, TimestampedKeyValue> {
+    /// Reads an update that leaves the record cache: key, new row and old row.
+    ///
+    /// # Errors
+    /// When the bytes cannot be read.
+    pub fn read_flushed(&self, entry: &Flushed<'_>) -> NodeResult<(K, FlushedRows<V>)> {
+        let key = self.serdes.key.read(Some(entry.key))?;
+        Ok((key, self.rows(entry)?))
+    }
+}
+
+impl<K: 'static, V: 'static> Handle<K, V, TimestampedWindow> {
+    /// Reads an update that leaves the record cache: key and window start, new row and old row.
+    ///
+    /// # Errors
+    /// When the bytes cannot be read.
+    pub fn read_flushed(
+        &self,
+        entry: &Flushed<'_>,
+    ) -> NodeResult<(WindowedKey<K>, FlushedRows<V>)> {
+        let parsed = parse_window_store_key(entry.key)
+            .ok_or_else(|| NodeError::user("a cached window key is too short"))?;
+        let key = WindowedKey {
+            key: self.serdes.key.read(Some(parsed.key))?,
+            start: Timestamp(parsed.start_ms),
+        };
+        Ok((key, self.rows(entry)?))
+    }
+}
+
+impl<K: 'static, V: 'static, S> Handle<K, V, S> {
+    fn rows(&self, entry: &Flushed<'_>) -> NodeResult<FlushedRows<V>> {
+        let row = |local: Option<&[u8]>| -> NodeResult<Option<Timestamped<V>>> {
+            let Some(local) = local else { return Ok(None) };
+            let (timestamp, value) = split_local(true, local)?;
+            Ok(Some(Timestamped {
+                value: self.serdes.value.read(Some(value))?,
+                timestamp: timestamp.unwrap_or(Timestamp::NONE),
+            }))
+        };
+        Ok(FlushedRows { new: row(entry.new)?, old: row(entry.old)? })
     }
 }
 
@@ -308,11 +328,7 @@ impl<K: 'static, V: 'static, S: 'static> StoreHandle for Handle<K, V, S> {
 
     #[expect(private_interfaces, reason = "sealed: only the context calls it")]
     fn view<'a>(&'a self, shared: &'a mut Shared, output: &'a mut Collector) -> View<'a, K, V, S> {
-        View {
-            shared,
-            output,
-            handle: self,
-        }
+        View { shared, output, handle: self }
     }
 }
 

@@ -39,10 +39,7 @@ pub struct StoreSerdes<K, V> {
 
 impl<K, V> Clone for StoreSerdes<K, V> {
     fn clone(&self) -> Self {
-        Self {
-            key: Arc::clone(&self.key),
-            value: Arc::clone(&self.value),
-        }
+        Self { key: Arc::clone(&self.key), value: Arc::clone(&self.value) }
     }
 }
 
@@ -116,31 +113,19 @@ impl StoreDef {
     pub(crate) fn spec(&self) -> StoreSpec {
         let kind = match self.shape {
             StoreShape::KeyValue => StoreKind::KeyValue,
-            StoreShape::Window {
-                retention_ms,
-                retain_duplicates,
-                ..
-            } => {
+            StoreShape::Window { retention_ms, retain_duplicates, .. } => {
                 let mut spec = WindowSpec::new(retention_ms);
                 if retain_duplicates {
                     spec = spec.retain_duplicates();
                 }
-                StoreKind::Window(if self.persistent {
-                    spec
-                } else {
-                    spec.exact_expiry()
-                })
+                StoreKind::Window(if self.persistent { spec } else { spec.exact_expiry() })
             }
         };
         let mut spec = StoreSpec::new(&*self.name, kind);
         if self.timestamped {
             spec = spec.timestamped();
         }
-        if self.persistent {
-            spec
-        } else {
-            spec.in_memory()
-        }
+        if self.persistent { spec } else { spec.in_memory() }
     }
 }
 

@@ -1,9 +1,10 @@
 //! What can be done with an opened key-value store.
 
 use thalweg_connectors::{Field, SharedSerde, Timestamp};
+use thalweg_state::values::encode_timestamped;
 use thalweg_state::{Direction, KeyRange, RangeIter};
 
-use super::decl::{KeyValue, Timestamped, TimestampedKeyValue, View};
+use super::decl::{KeyValue, Timestamped, TimestampedKeyValue, Updated, View};
 use super::def::StoreSerdes;
 use super::raw::split_local;
 use crate::error::{NodeError, NodeResult, UsageError};
@@ -18,15 +19,13 @@ pub(super) fn write_key<K: 'static>(
     out.clear();
     match serde.write(key, out)? {
         Field::Bytes => Ok(()),
-        Field::Null => Err(UsageError::NullStoreKey {
-            store: store.to_owned(),
-        }
-        .into()),
+        Field::Null => Err(UsageError::NullStoreKey { store: store.to_owned() }.into()),
     }
 }
 
 impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
-    fn with_key<R>(
+    /// Lends the key's bytes, written into a reused buffer.
+    pub(super) fn with_key<R>(
         &mut self,
         key: &K,
         work: impl FnOnce(&mut Self, &[u8]) -> NodeResult<R>,
@@ -39,6 +38,23 @@ impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
         result
     }
 
+    /// Writes a value in the store's local form: behind its timestamp, if the store keeps one.
+    pub(super) fn local_value(
+        &self,
+        value: Option<&V>,
+        timestamp: Timestamp,
+        local: &mut Vec<u8>,
+    ) -> NodeResult<Field> {
+        local.clear();
+        let Some(value) = value else {
+            return Ok(Field::Null);
+        };
+        if self.shared.stores[self.handle.local.0].timestamped {
+            encode_timestamped(timestamp.0, &[], local);
+        }
+        Ok(self.handle.serdes.value.write(value, local)?)
+    }
+
     fn read(&mut self, key: &[u8]) -> NodeResult<Option<Timestamped<V>>> {
         let (ix, timestamped) = {
             let store = &self.shared.stores[self.handle.local.0];
@@ -49,32 +65,24 @@ impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
         };
         let (timestamp, value) = split_local(timestamped, local)?;
         let value = self.handle.serdes.value.read(Some(value))?;
-        Ok(Some(Timestamped {
-            value,
-            timestamp: timestamp.unwrap_or(Timestamp::NONE),
-        }))
+        Ok(Some(Timestamped { value, timestamp: timestamp.unwrap_or(Timestamp::NONE) }))
     }
 
     fn write(&mut self, key: &[u8], value: Option<&V>, timestamp: Timestamp) -> NodeResult {
-        let mut bytes = Vec::new();
-        let field = match value {
-            Some(value) => self.handle.serdes.value.write(value, &mut bytes)?,
-            None => Field::Null,
-        };
-        let value = (field == Field::Bytes).then_some(&bytes[..]);
-        self.shared
-            .kv_put(self.output, self.handle.local, key, value, timestamp)
+        let mut local = std::mem::take(&mut self.shared.value_buffer);
+        let result = self.local_value(value, timestamp, &mut local).and_then(|field| {
+            let local = (field == Field::Bytes).then_some(&local[..]);
+            self.shared.kv_put(self.output, self.handle.local, key, local, timestamp)
+        });
+        self.shared.value_buffer = local;
+        result
     }
 
     fn entries(&mut self, range: &KeyRange, direction: Direction) -> NodeResult<Entries<'_, K, V>> {
         let store = &self.shared.stores[self.handle.local.0];
         let timestamped = store.timestamped;
         let inner = self.shared.state.range(store.ix, range, direction)?;
-        Ok(Entries {
-            inner,
-            timestamped,
-            serdes: &self.handle.serdes,
-        })
+        Ok(Entries { inner, timestamped, serdes: &self.handle.serdes })
     }
 
     fn bounds(&self, from: Option<&K>, to: Option<&K>) -> NodeResult<KeyRange> {
@@ -85,10 +93,7 @@ impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
             write_key(&self.handle.serdes.key, key, &mut out, name)?;
             Ok(Some(out))
         };
-        Ok(KeyRange::inclusive(
-            bytes(from)?.as_deref(),
-            bytes(to)?.as_deref(),
-        ))
+        Ok(KeyRange::inclusive(bytes(from)?.as_deref(), bytes(to)?.as_deref()))
     }
 }
 
@@ -175,9 +180,7 @@ impl<K: 'static, V: 'static> View<'_, K, V, KeyValue> {
     /// # Errors
     /// As for [`get`](Self::get), and when the changelog cannot be written.
     pub fn put(&mut self, key: &K, value: &V) -> NodeResult {
-        self.with_key(key, |view, key| {
-            view.write(key, Some(value), view.shared.timestamp)
-        })
+        self.with_key(key, |view, key| view.write(key, Some(value), view.shared.timestamp))
     }
 
     /// Sets the value of a key that has none; returns the one that was there.
@@ -198,9 +201,7 @@ impl<K: 'static, V: 'static> View<'_, K, V, KeyValue> {
     /// As for [`put`](Self::put).
     pub fn delete(&mut self, key: &K) -> NodeResult<Option<V>> {
         let before = self.get(key)?;
-        self.with_key(key, |view, key| {
-            view.write(key, None, view.shared.timestamp)
-        })?;
+        self.with_key(key, |view, key| view.write(key, None, view.shared.timestamp))?;
         Ok(before)
     }
 }
@@ -229,6 +230,23 @@ impl<K: 'static, V: 'static> View<'_, K, V, TimestampedKeyValue> {
     pub fn delete(&mut self, key: &K, timestamp: Timestamp) -> NodeResult {
         self.with_key(key, |view, key| view.write(key, None, timestamp))
     }
+
+    /// Reads, changes and writes a key in one go, with its bytes made once. `change` is given the row, and says what it becomes
+    /// (`None` deletes it) and when; what else it says is handed back along with the new row.
+    ///
+    /// # Errors
+    /// Those of `change`, and as for [`put`](Self::put); nothing was written then.
+    pub fn update<R>(
+        &mut self,
+        key: &K,
+        change: impl FnOnce(Option<Timestamped<V>>) -> NodeResult<Updated<V, R>>,
+    ) -> NodeResult<Updated<V, R>> {
+        self.with_key(key, |view, key| {
+            let updated = change(view.read(key)?)?;
+            view.write(key, updated.value.as_ref(), updated.timestamp)?;
+            Ok(updated)
+        })
+    }
 }
 
 /// Walks entries of a key-value store.
@@ -249,18 +267,8 @@ impl<K: 'static, V: 'static> Iterator for Entries<'_, K, V> {
         let decode = || -> NodeResult<(K, Timestamped<V>)> {
             let key = self.serdes.key.read(Some(key))?;
             let (timestamp, value) = split_local(self.timestamped, local)?;
-            let value = self
-                .serdes
-                .value
-                .read(Some(value))
-                .map_err(NodeError::from)?;
-            Ok((
-                key,
-                Timestamped {
-                    value,
-                    timestamp: timestamp.unwrap_or(Timestamp::NONE),
-                },
-            ))
+            let value = self.serdes.value.read(Some(value)).map_err(NodeError::from)?;
+            Ok((key, Timestamped { value, timestamp: timestamp.unwrap_or(Timestamp::NONE) }))
         };
         Some(decode())
     }

@@ -14,8 +14,8 @@ mod raw;
 mod window;
 
 pub use decl::{
-    Handle, KeyValue, Store, StoreDecl, StoreHandle, Timestamped, TimestampedKeyValue,
-    TimestampedWindow, View, Window,
+    FlushedRows, Handle, KeyValue, Store, StoreDecl, StoreHandle, Timestamped, TimestampedKeyValue,
+    TimestampedWindow, Updated, View, Window,
 };
 pub use def::{LocalStore, StoreDef, StoreSerdes, StoreShape};
 pub use key_value::Entries;

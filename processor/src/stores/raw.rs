@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_connectors::{HeadersRef, NewRecord, Timestamp, TopicSlot};
-use thalweg_state::values::{decode_timestamped, encode_timestamped};
+use thalweg_state::values::decode_timestamped;
 use thalweg_state::window::{parse_window_store_key, window_store_key};
 use thalweg_state::{Put, StoreIx};
 
@@ -41,6 +41,12 @@ pub(crate) fn split_local(
     Ok((Some(Timestamp(timestamp)), value))
 }
 
+/// The changelog's value of a local value.
+fn plain(timestamped: bool, local: Option<&[u8]>) -> NodeResult<Option<&[u8]>> {
+    let Some(local) = local else { return Ok(None) };
+    Ok(Some(split_local(timestamped, local)?.1))
+}
+
 fn log(
     output: &mut Collector,
     (topic, partition): (TopicSlot, i32),
@@ -48,110 +54,74 @@ fn log(
     value: Option<&[u8]>,
     timestamp: Timestamp,
 ) -> NodeResult {
-    let record = NewRecord {
-        key: Some(key),
-        value,
-        timestamp,
-        headers: HeadersRef::EMPTY,
-    };
-    output
-        .send(topic, partition, &record)
-        .map_err(NodeError::failed)
+    let record = NewRecord { key: Some(key), value, timestamp, headers: HeadersRef::EMPTY };
+    output.send(topic, partition, &record).map_err(NodeError::failed)
 }
 
 impl Shared {
-    /// Sets or deletes a key of a key-value store. `timestamp` goes with the value into timestamped stores and to the changelog.
+    /// Sets or deletes a key of a key-value store. `local` is the value in the store's local form: behind `timestamp` when the
+    /// store keeps one.
     pub(crate) fn kv_put(
         &mut self,
         output: &mut Collector,
         store: LocalStore,
         key: &[u8],
-        value: Option<&[u8]>,
+        local: Option<&[u8]>,
         timestamp: Timestamp,
     ) -> NodeResult {
-        let TaskStore {
-            ix,
-            timestamped,
-            cached,
-            changelog,
-            ..
-        } = self.stores[store.0];
-        if cached {
+        let task_store = &self.stores[store.0];
+        let (ix, timestamped) = (task_store.ix, task_store.timestamped);
+        let changelog = task_store.changelog.filter(|_| !task_store.cached);
+        if task_store.cached {
             let context = self.record_context();
             let state = &mut self.state;
-            self.cache
-                .touch(store, key, value.map_or(0, <[u8]>::len), context, || {
-                    state.get(ix, key).map(|v| v.map(<[u8]>::to_vec))
-                })?;
+            self.cache.touch(store, key, local.map_or(0, <[u8]>::len), context, || {
+                state.get(ix, key).map(|v| v.map(<[u8]>::to_vec))
+            })?;
         }
-        match value {
-            Some(value) if timestamped => {
-                let mut local = std::mem::take(&mut self.value_buffer);
-                local.clear();
-                encode_timestamped(timestamp.0, value, &mut local);
-                let result = self.state.put(ix, key, Some(&local));
-                self.value_buffer = local;
-                result?;
-            }
-            value => self.state.put(ix, key, value)?,
-        }
+        self.state.put(ix, key, local)?;
         match changelog {
-            Some(target) if !cached => log(output, target, key, value, timestamp),
-            _ => Ok(()),
+            Some(target) => log(output, target, key, plain(timestamped, local)?, timestamp),
+            None => Ok(()),
         }
     }
 
-    /// Sets or deletes a value of a window store. A put out of retention counts as a dropped record.
+    /// Sets or deletes a value of a window store; `local` as for [`kv_put`](Self::kv_put). A put out of retention counts as a
+    /// dropped record.
     pub(crate) fn window_put(
         &mut self,
         output: &mut Collector,
         store: LocalStore,
         (key, start): (&[u8], Timestamp),
-        value: Option<&[u8]>,
+        local: Option<&[u8]>,
         timestamp: Timestamp,
     ) -> NodeResult {
-        let TaskStore {
-            ix,
-            timestamped,
-            cached,
-            changelog,
-            ..
-        } = self.stores[store.0];
-        let mut full_key = std::mem::take(&mut self.value_buffer);
+        let task_store = &self.stores[store.0];
+        let (ix, timestamped, cached) = (task_store.ix, task_store.timestamped, task_store.cached);
+        let changelog = task_store.changelog.filter(|_| !cached);
+        let mut full_key = std::mem::take(&mut self.window_key_buffer);
         full_key.clear();
         if cached {
             window_store_key(key, start.0, 0, &mut full_key);
             let context = self.record_context();
             let state = &mut self.state;
-            self.cache.touch(
-                store,
-                &full_key,
-                value.map_or(0, <[u8]>::len),
-                context,
-                || {
-                    state
-                        .window_fetch(ix, key, start.0)
-                        .map(|v| v.map(<[u8]>::to_vec))
-                },
-            )?;
+            let old = || {
+                let old = state.window_fetch(ix, key, start.0)?;
+                Ok::<_, NodeError>(old.map(<[u8]>::to_vec))
+            };
+            self.cache.touch(store, &full_key, local.map_or(0, <[u8]>::len), context, old)?;
         }
-        let put = match value {
-            Some(value) if timestamped => {
-                full_key.clear();
-                encode_timestamped(timestamp.0, value, &mut full_key);
-                self.state.window_put(ix, key, start.0, Some(&full_key))?
-            }
-            value => self.state.window_put(ix, key, start.0, value)?,
-        };
+        let put = self.state.window_put(ix, key, start.0, local)?;
         if matches!(put, Put::Expired { .. }) {
             self.dropped += 1;
         }
-        if let Some(target) = changelog.filter(|_| !cached) {
+        if let Some(target) = changelog {
             full_key.clear();
             window_store_key(key, start.0, put.seq(), &mut full_key);
+            let value = plain(timestamped, local)?;
             log(output, target, &full_key, value, timestamp)?;
         }
-        self.value_buffer = full_key;
+        self.window_key_buffer = full_key;
         Ok(())
     }
 
@@ -170,19 +140,23 @@ impl Shared {
     }
 }
 
-/// Logs an update that leaves the cache; returns the newest local value.
+/// Logs an update that leaves the cache; returns the newest local value. A key that came and went within the cache leaves no
+/// trace when a node forwards the store's updates, as in Kafka Streams.
 pub(crate) fn flush_entry(
     shared: &mut Shared,
     output: &mut Collector,
     store: LocalStore,
-    key: &[u8],
+    (key, old): (&[u8], Option<&[u8]>),
     fallback_time: Timestamp,
 ) -> NodeResult<Option<Vec<u8>>> {
-    let (timestamped, changelog) = {
+    let (timestamped, changelog, owned) = {
         let store = &shared.stores[store.0];
-        (store.timestamped, store.changelog)
+        (store.timestamped, store.changelog, store.owner.is_some())
     };
     let local = shared.cached_value(store, key)?.map(<[u8]>::to_vec);
+    if owned && local.is_none() && old.is_none() {
+        return Ok(None);
+    }
     if let Some(target) = changelog {
         let (timestamp, value) = match &local {
             Some(local) => {

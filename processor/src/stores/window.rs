@@ -3,7 +3,7 @@
 use thalweg_connectors::{Field, Timestamp};
 use thalweg_state::{Direction, WindowIter};
 
-use super::decl::{Timestamped, TimestampedWindow, View, Window};
+use super::decl::{Timestamped, TimestampedWindow, Updated, View, Window};
 use super::def::StoreSerdes;
 use super::key_value::write_key;
 use super::raw::split_local;
@@ -26,53 +26,34 @@ impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
         Ok(out)
     }
 
-    fn window_read(&mut self, key: &K, start: Timestamp) -> NodeResult<Option<Timestamped<V>>> {
-        let mut buffer = std::mem::take(&mut self.shared.key_buffer);
-        let store = &self.shared.stores[self.handle.local.0];
-        let (ix, timestamped) = (store.ix, store.timestamped);
-        let written = write_key(&self.handle.serdes.key, key, &mut buffer, &store.name);
-        let local = match written {
-            Ok(()) => self
-                .shared
-                .state
-                .window_fetch(ix, &buffer, start.0)
-                .map_err(Into::into),
-            Err(e) => Err(e),
+    fn window_read(&mut self, key: &[u8], start: Timestamp) -> NodeResult<Option<Timestamped<V>>> {
+        let (ix, timestamped) = {
+            let store = &self.shared.stores[self.handle.local.0];
+            (store.ix, store.timestamped)
         };
-        let result = local.and_then(|local| {
-            let Some(local) = local else { return Ok(None) };
-            let (timestamp, value) = split_local(timestamped, local)?;
-            let value = self.handle.serdes.value.read(Some(value))?;
-            Ok(Some(Timestamped {
-                value,
-                timestamp: timestamp.unwrap_or(Timestamp::NONE),
-            }))
-        });
-        self.shared.key_buffer = buffer;
-        result
+        let Some(local) = self.shared.state.window_fetch(ix, key, start.0)? else {
+            return Ok(None);
+        };
+        let (timestamp, value) = split_local(timestamped, local)?;
+        let value = self.handle.serdes.value.read(Some(value))?;
+        Ok(Some(Timestamped { value, timestamp: timestamp.unwrap_or(Timestamp::NONE) }))
     }
 
     fn window_write(
         &mut self,
-        key: &K,
+        key: &[u8],
         start: Timestamp,
         value: Option<&V>,
         timestamp: Timestamp,
     ) -> NodeResult {
-        let key = self.key_bytes(key)?;
-        let mut bytes = Vec::new();
-        let field = match value {
-            Some(value) => self.handle.serdes.value.write(value, &mut bytes)?,
-            None => Field::Null,
-        };
-        let value = (field == Field::Bytes).then_some(&bytes[..]);
-        self.shared.window_put(
-            self.output,
-            self.handle.local,
-            (&key, start),
-            value,
-            timestamp,
-        )
+        let mut local = std::mem::take(&mut self.shared.value_buffer);
+        let result = self.local_value(value, timestamp, &mut local).and_then(|field| {
+            let local = (field == Field::Bytes).then_some(&local[..]);
+            let (output, store) = (&mut *self.output, self.handle.local);
+            self.shared.window_put(output, store, (key, start), local, timestamp)
+        });
+        self.shared.value_buffer = local;
+        result
     }
 
     fn walk(
@@ -147,7 +128,7 @@ impl<K: 'static, V: 'static> View<'_, K, V, Window> {
     /// # Errors
     /// When the key cannot be written, the value cannot be read, or the store fails.
     pub fn fetch(&mut self, key: &K, start: Timestamp) -> NodeResult<Option<V>> {
-        Ok(self.window_read(key, start)?.map(|v| v.value))
+        Ok(self.with_key(key, |view, key| view.window_read(key, start))?.map(|v| v.value))
     }
 
     /// Sets the value of a key in a window; a value that its serde writes as null deletes it. A window out of retention is
@@ -156,7 +137,9 @@ impl<K: 'static, V: 'static> View<'_, K, V, Window> {
     /// # Errors
     /// As for [`fetch`](Self::fetch), and when the changelog cannot be written.
     pub fn put(&mut self, key: &K, value: &V, start: Timestamp) -> NodeResult {
-        self.window_write(key, start, Some(value), self.shared.timestamp)
+        self.with_key(key, |view, key| {
+            view.window_write(key, start, Some(value), view.shared.timestamp)
+        })
     }
 
     /// Deletes a key in a window.
@@ -164,7 +147,7 @@ impl<K: 'static, V: 'static> View<'_, K, V, Window> {
     /// # Errors
     /// As for [`put`](Self::put).
     pub fn delete(&mut self, key: &K, start: Timestamp) -> NodeResult {
-        self.window_write(key, start, None, self.shared.timestamp)
+        self.with_key(key, |view, key| view.window_write(key, start, None, view.shared.timestamp))
     }
 }
 
@@ -174,7 +157,7 @@ impl<K: 'static, V: 'static> View<'_, K, V, TimestampedWindow> {
     /// # Errors
     /// When the key cannot be written, the value cannot be read, or the store fails.
     pub fn fetch(&mut self, key: &K, start: Timestamp) -> NodeResult<Option<Timestamped<V>>> {
-        self.window_read(key, start)
+        self.with_key(key, |view, key| view.window_read(key, start))
     }
 
     /// Sets the value of a key in a window; a value that its serde writes as null deletes it. A window out of retention is
@@ -189,7 +172,7 @@ impl<K: 'static, V: 'static> View<'_, K, V, TimestampedWindow> {
         start: Timestamp,
         timestamp: Timestamp,
     ) -> NodeResult {
-        self.window_write(key, start, Some(value), timestamp)
+        self.with_key(key, |view, key| view.window_write(key, start, Some(value), timestamp))
     }
 
     /// Deletes a key in a window.
@@ -197,7 +180,25 @@ impl<K: 'static, V: 'static> View<'_, K, V, TimestampedWindow> {
     /// # Errors
     /// As for [`put`](Self::put).
     pub fn delete(&mut self, key: &K, start: Timestamp, timestamp: Timestamp) -> NodeResult {
-        self.window_write(key, start, None, timestamp)
+        self.with_key(key, |view, key| view.window_write(key, start, None, timestamp))
+    }
+
+    /// Reads, changes and writes a key in a window in one go, with its bytes made once; see `update` of timestamped key-value
+    /// stores.
+    ///
+    /// # Errors
+    /// Those of `change`, and as for [`put`](Self::put); nothing was written then.
+    pub fn update<R>(
+        &mut self,
+        key: &K,
+        start: Timestamp,
+        change: impl FnOnce(Option<Timestamped<V>>) -> NodeResult<Updated<V, R>>,
+    ) -> NodeResult<Updated<V, R>> {
+        self.with_key(key, |view, key| {
+            let updated = change(view.window_read(key, start)?)?;
+            view.window_write(key, start, updated.value.as_ref(), updated.timestamp)?;
+            Ok(updated)
+        })
     }
 }
 
@@ -220,17 +221,8 @@ impl<K: 'static, V: 'static> Iterator for WindowEntries<'_, K, V> {
             let key = self.serdes.key.read(Some(entry.key))?;
             let (timestamp, value) = split_local(self.timestamped, entry.value)?;
             let value = self.serdes.value.read(Some(value))?;
-            let key = WindowedKey {
-                key,
-                start: Timestamp(entry.start_ms),
-            };
-            Ok((
-                key,
-                Timestamped {
-                    value,
-                    timestamp: timestamp.unwrap_or(Timestamp::NONE),
-                },
-            ))
+            let key = WindowedKey { key, start: Timestamp(entry.start_ms) };
+            Ok((key, Timestamped { value, timestamp: timestamp.unwrap_or(Timestamp::NONE) }))
         };
         Some(decode())
     }

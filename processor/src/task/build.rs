@@ -77,6 +77,7 @@ impl TaskSpec<'_> {
             remembered: BTreeMap::new(),
             key_buffer: Vec::new(),
             value_buffer: Vec::new(),
+            window_key_buffer: Vec::new(),
         };
         let mut graph = Graph {
             slots: Vec::new(),
