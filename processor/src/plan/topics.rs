@@ -1,0 +1,223 @@
+//! The topics of a plan: sources that have to be there, internal topics and how they are configured, outputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use thalweg_connectors::{Admin, NewTopic, TopicInfo};
+
+use super::{Plan, PlanError, written};
+use crate::stores::{StoreDef, StoreShape};
+use crate::topology::{NodeKind, TopicRef, Topology};
+
+/// How many similar or existing names a message lists.
+const NAMES_LISTED_MAX: usize = 3;
+
+/// How much longer than its store a windowed changelog keeps records: `windowstore.changelog.additional.retention.ms`.
+const ADDITIONAL_RETENTION_MS: i64 = 86_400_000;
+
+/// The partition counts of the external source topics; all of them have to be there.
+pub(super) fn sources(
+    topology: &Topology,
+    admin: &mut dyn Admin,
+) -> Result<BTreeMap<Arc<str>, i32>, PlanError> {
+    let names: BTreeSet<Arc<str>> = topology
+        .nodes()
+        .filter_map(|node| match &node.kind {
+            NodeKind::Source(def) => Some(&def.topics),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(|topic| match topic {
+            TopicRef::External(name) => Some(Arc::clone(name)),
+            TopicRef::Internal(_) => None,
+        })
+        .collect();
+    let asked: Vec<&str> = names.iter().map(|n| &**n).collect();
+    let found = admin.describe(&asked)?;
+    let mut partitions = BTreeMap::new();
+    for name in &names {
+        match found.get(&**name) {
+            Some(info) => partitions.insert(Arc::clone(name), info.partitions),
+            None => {
+                return Err(PlanError::MissingSource {
+                    topic: name.to_string(),
+                    hint: hint(name, admin)?,
+                });
+            }
+        };
+    }
+    Ok(partitions)
+}
+
+/// What to do about a topic that is not there.
+fn hint(name: &str, admin: &mut dyn Admin) -> Result<String, PlanError> {
+    let all = admin.list()?;
+    let mut near: Vec<(f64, &str)> = all
+        .iter()
+        .map(|t| (strsim::jaro_winkler(&t.name, name), t.name.as_str()))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let quoted = |names: &mut dyn Iterator<Item = &str>| {
+        let quoted: Vec<String> = names.take(NAMES_LISTED_MAX).map(|n| format!("`{n}`")).collect();
+        quoted.join(", ")
+    };
+    Ok(match (near.is_empty(), all.is_empty()) {
+        (false, _) => format!("did you mean {}?", quoted(&mut near.into_iter().map(|(_, n)| n))),
+        (true, true) => "there are no topics yet; create it first".to_owned(),
+        (true, false) => format!(
+            "none of the {} topics has a similar name, among them {}; create it first",
+            all.len(),
+            quoted(&mut all.iter().map(|t| t.name.as_str()))
+        ),
+    })
+}
+
+fn new_topic(name: &str, partitions: i32, config: BTreeMap<String, String>) -> NewTopic {
+    NewTopic { name: name.to_owned(), partitions, config }
+}
+
+/// Repartition topics, then changelogs, each by name.
+pub(super) fn internal(plan: &Plan) -> Vec<NewTopic> {
+    let app = &plan.application_id;
+    let mut topics = Vec::new();
+    for name in plan.topology.internal_topics().keys() {
+        let name = TopicRef::Internal(Arc::clone(name)).resolve(app);
+        if let Some(&partitions) = plan.partitions.get(&name) {
+            topics.push(new_topic(&name, partitions, repartition_config()));
+        }
+    }
+    let stores: Vec<_> = plan.topology.stores().collect();
+    let subs = plan.topology.sub_topologies().iter().zip(&plan.parts);
+    let mut changelogs: Vec<NewTopic> = subs
+        .flat_map(|(sub, part)| sub.stores.iter().map(|no| (no.0 as usize, part.tasks)))
+        .filter(|(no, _)| stores[*no].source_as_changelog.is_none())
+        .filter_map(|(no, tasks)| {
+            let def = &stores[no].def;
+            let config = changelog_config(def)?;
+            Some(new_topic(&def.changelog_topic(app), tasks, config))
+        })
+        .collect();
+    changelogs.sort_by(|a, b| a.name.cmp(&b.name));
+    topics.extend(changelogs);
+    topics
+}
+
+fn config_of(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+/// Consumed records are deleted by the workers, so nothing expires by itself.
+fn repartition_config() -> BTreeMap<String, String> {
+    config_of(&[
+        ("cleanup.policy", "delete"),
+        ("message.timestamp.type", "CreateTime"),
+        ("retention.ms", "-1"),
+        ("segment.bytes", "52428800"),
+    ])
+}
+
+/// As Kafka Streams configures a store's changelog; what the user said comes last. `None` when it has none.
+fn changelog_config(def: &StoreDef) -> Option<BTreeMap<String, String>> {
+    let own = def.logging.as_ref()?;
+    let mut config = config_of(&[("message.timestamp.type", "CreateTime")]);
+    let mut set = |key: &str, value: &str| config.insert(key.to_owned(), value.to_owned());
+    match def.shape {
+        StoreShape::Window { retention_ms, retain_duplicates, .. } => {
+            let kept = retention_ms.saturating_add(ADDITIONAL_RETENTION_MS);
+            set("retention.ms", &kept.to_string());
+            match retain_duplicates {
+                true => set("cleanup.policy", "delete"),
+                false => set("cleanup.policy", "compact,delete"),
+            };
+        }
+        _ => {
+            set("cleanup.policy", "compact");
+        }
+    }
+    config.extend(own.iter().map(|(k, v)| (k.clone(), v.clone())));
+    Some(config)
+}
+
+/// The topics that sinks always write, with the suffix. They would be made as wide as the topic without the suffix is, else
+/// with as many partitions as tasks write them.
+pub(super) fn outputs(
+    plan: &Plan,
+    suffix: &str,
+    admin: &mut dyn Admin,
+) -> Result<Vec<NewTopic>, PlanError> {
+    let mut outputs: BTreeMap<&str, i32> = BTreeMap::new();
+    for (sub, part) in plan.topology.sub_topologies().iter().zip(&plan.parts) {
+        for topic in written(&plan.topology, sub) {
+            if let TopicRef::External(name) = topic {
+                let partitions = outputs.entry(name).or_default();
+                *partitions = part.tasks.max(*partitions);
+            }
+        }
+    }
+    let names: Vec<&str> = outputs.keys().copied().collect();
+    let originals = admin.describe(&names)?;
+    let output = |(name, tasks): (&str, i32)| {
+        let partitions = originals.get(name).map_or(tasks, |info| info.partitions);
+        new_topic(&format!("{name}{suffix}"), partitions, BTreeMap::new())
+    };
+    Ok(outputs.into_iter().map(output).collect())
+}
+
+/// Checks the topics that are there, and makes the others.
+pub(super) fn create(topics: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
+    let found = describe(topics, admin)?;
+    for topic in topics {
+        let info = found.get(&topic.name);
+        if let Some(info) = info.filter(|i| i.partitions != topic.partitions) {
+            return Err(PlanError::WrongPartitions {
+                topic: topic.name.clone(),
+                found: info.partitions,
+                needed: topic.partitions,
+            });
+        }
+    }
+    make(&without(topics, &found), admin)
+}
+
+fn describe(
+    topics: &[NewTopic],
+    admin: &mut dyn Admin,
+) -> Result<BTreeMap<String, TopicInfo>, PlanError> {
+    let names: Vec<&str> = topics.iter().map(|t| t.name.as_str()).collect();
+    Ok(admin.describe(&names)?)
+}
+
+/// Those that were not found.
+fn without(topics: &[NewTopic], found: &BTreeMap<String, TopicInfo>) -> Vec<NewTopic> {
+    let missing = topics.iter().filter(|t| !found.contains_key(&t.name));
+    missing.cloned().collect()
+}
+
+fn make(topics: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
+    for topic in topics {
+        tracing::info!(topic = %topic.name, partitions = topic.partitions, "creating topic");
+    }
+    if !topics.is_empty() {
+        admin.create(topics)?;
+    }
+    Ok(())
+}
+
+/// Makes the outputs that are missing; others may have any number of partitions.
+pub(super) fn create_missing(outputs: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
+    let found = describe(outputs, admin)?;
+    make(&without(outputs, &found), admin)
+}
+
+/// Fails at the first output that is not there.
+pub(super) fn check_outputs(outputs: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
+    let found = describe(outputs, admin)?;
+    match without(outputs, &found).first() {
+        None => Ok(()),
+        Some(topic) => Err(PlanError::MissingOutput {
+            topic: topic.name.clone(),
+            hint: hint(&topic.name, admin)?,
+        }),
+    }
+}
