@@ -1,5 +1,9 @@
 //! [`Datum`]: what null-aware operators and typed topics ask of a key or value.
 
+use std::marker::PhantomData;
+
+use crate::serde::{DefaultSerde, SharedSerde, nullable};
+
 /// A key or value that may travel through a topology: it can say whether it is null, and what it is without null.
 ///
 /// A type of yours that is never null needs one line: [`datum!`](crate::datum!)`(Order)`. `Option<T>` is the nullable form of `T`;
@@ -29,7 +33,34 @@ pub trait Datum: Clone + Send + 'static {
     fn is_null(&self) -> bool {
         self.inner().is_none()
     }
+
+    /// The serde of the type when nothing else is said: that of [`DefaultSerde`], when the type has it.
+    fn own_serde() -> Option<SharedSerde<Self>> {
+        None
+    }
 }
+
+/// Tells whether a type that the macro names has a [`DefaultSerde`]: an inherent function shadows a trait's where its bound holds.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct SerdeProbe<T>(PhantomData<fn() -> T>);
+
+impl<T: DefaultSerde> SerdeProbe<T> {
+    #[doc(hidden)]
+    pub fn own_serde() -> Option<SharedSerde<T>> {
+        Some(T::default_serde())
+    }
+}
+
+#[doc(hidden)]
+pub trait SerdeProbeFallback<T> {
+    #[doc(hidden)]
+    fn own_serde() -> Option<SharedSerde<T>> {
+        None
+    }
+}
+
+impl<T> SerdeProbeFallback<T> for SerdeProbe<T> {}
 
 impl<T: Datum> Datum for Option<T> {
     type Inner = T::Inner;
@@ -50,14 +81,23 @@ impl<T: Datum> Datum for Option<T> {
     fn opt(inner: Option<T::Inner>) -> Self {
         inner.map(T::from_inner)
     }
+
+    fn own_serde() -> Option<SharedSerde<Self>> {
+        T::own_serde().map(nullable)
+    }
 }
 
-/// Declares types that are never null as [`Datum`].
+/// Declares types that are never null as [`Datum`]. A type that also has a [`DefaultSerde`] is then written with it
+/// wherever no other serde is given or known.
 ///
 /// ```
 /// #[derive(Clone)]
 /// struct Order { id: u64 }
 /// thalweg_connectors::datum!(Order);
+/// # use thalweg_connectors::Datum;
+/// assert!(Order::own_serde().is_none());
+/// assert!(String::own_serde().is_some());
+/// assert!(Option::<i64>::own_serde().is_some());
 /// ```
 #[macro_export]
 macro_rules! datum {
@@ -80,6 +120,12 @@ macro_rules! datum {
 
             fn opt(inner: ::core::option::Option<Self>) -> ::core::option::Option<Self> {
                 inner
+            }
+
+            fn own_serde() -> ::core::option::Option<$crate::SharedSerde<Self>> {
+                #[allow(unused_imports, reason = "the fallback is for types without a default serde")]
+                use $crate::SerdeProbeFallback as _;
+                $crate::SerdeProbe::<Self>::own_serde()
             }
         }
     )+};

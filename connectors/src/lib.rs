@@ -27,7 +27,7 @@ mod wire;
 
 pub use batch::{BatchSlice, RecordBatch, Records};
 pub use clock::{ManualClock, SystemClock};
-pub use datum::Datum;
+pub use datum::{Datum, SerdeProbe, SerdeProbeFallback};
 pub use headers::{Headers, HeadersIter, HeadersRef};
 pub use local::{Call, Fault, FaultPlan};
 pub use mem::MemBroker;

@@ -184,9 +184,7 @@ impl Serde<Vec<u8>> for RawBytes {
     }
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<Vec<u8>, SerdeError> {
-        bytes.map(<[u8]>::to_vec).ok_or(SerdeError::UnexpectedNull {
-            expected: "Vec<u8>",
-        })
+        bytes.map(<[u8]>::to_vec).ok_or(SerdeError::UnexpectedNull { expected: "Vec<u8>" })
     }
 }
 
@@ -200,15 +198,10 @@ impl Serde<bool> for Boolean {
         match bytes {
             Some([0]) => Ok(false),
             Some([1]) => Ok(true),
-            Some([_]) => Err(SerdeError::Malformed {
-                of: "bool",
-                reason: "neither 0 nor 1".into(),
-            }),
-            Some(b) => Err(SerdeError::WrongLength {
-                of: "bool",
-                expected: 1,
-                found: b.len(),
-            }),
+            Some([_]) => {
+                Err(SerdeError::Malformed { of: "bool", reason: "neither 0 nor 1".into() })
+            }
+            Some(b) => Err(SerdeError::WrongLength { of: "bool", expected: 1, found: b.len() }),
             None => Err(SerdeError::UnexpectedNull { expected: "bool" }),
         }
     }
@@ -222,11 +215,7 @@ impl Serde<()> for Void {
     fn read(&self, bytes: Option<&[u8]>) -> Result<(), SerdeError> {
         match bytes {
             None => Ok(()),
-            Some(b) => Err(SerdeError::WrongLength {
-                of: "()",
-                expected: 0,
-                found: b.len(),
-            }),
+            Some(b) => Err(SerdeError::WrongLength { of: "()", expected: 0, found: b.len() }),
         }
     }
 }
@@ -259,9 +248,7 @@ where
     T: 'static,
 {
     fn write(&self, value: &Option<T>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
-        value
-            .as_ref()
-            .map_or(Ok(Field::Null), |v| self.0.write(v, out))
+        value.as_ref().map_or(Ok(Field::Null), |v| self.0.write(v, out))
     }
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
@@ -273,9 +260,7 @@ struct NullableShared<T>(SharedSerde<T>);
 
 impl<T: 'static> Serde<Option<T>> for NullableShared<T> {
     fn write(&self, value: &Option<T>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
-        value
-            .as_ref()
-            .map_or(Ok(Field::Null), |v| self.0.write(v, out))
+        value.as_ref().map_or(Ok(Field::Null), |v| self.0.write(v, out))
     }
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
@@ -283,9 +268,14 @@ impl<T: 'static> Serde<Option<T>> for NullableShared<T> {
     }
 }
 
+/// Adds null to a shared serde.
+pub(crate) fn nullable<T: 'static>(serde: SharedSerde<T>) -> SharedSerde<Option<T>> {
+    Arc::new(NullableShared(serde))
+}
+
 impl<T: DefaultSerde> DefaultSerde for Option<T> {
     fn default_serde() -> SharedSerde<Self> {
-        Arc::new(NullableShared(T::default_serde()))
+        nullable(T::default_serde())
     }
 }
 
@@ -301,19 +291,14 @@ mod text_uuid {
     impl Serde<Uuid> for UuidText {
         fn write(&self, value: &Uuid, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
             out.extend_from_slice(
-                value
-                    .hyphenated()
-                    .encode_lower(&mut Uuid::encode_buffer())
-                    .as_bytes(),
+                value.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes(),
             );
             Ok(Field::Bytes)
         }
 
         fn read(&self, bytes: Option<&[u8]>) -> Result<Uuid, SerdeError> {
-            let malformed = |e: uuid::Error| SerdeError::Malformed {
-                of: "Uuid",
-                reason: e.to_string(),
-            };
+            let malformed =
+                |e: uuid::Error| SerdeError::Malformed { of: "Uuid", reason: e.to_string() };
             utf8(bytes, "Uuid")?.parse().map_err(malformed)
         }
     }

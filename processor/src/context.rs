@@ -61,18 +61,12 @@ impl Shared {
 
     pub(crate) fn record_context(&self) -> RecordContext {
         let (metadata, timestamp) = (self.metadata(), self.timestamp);
-        RecordContext {
-            metadata,
-            timestamp,
-            headers: self.headers.clone(),
-        }
+        RecordContext { metadata, timestamp, headers: self.headers.clone() }
     }
 
     /// ` at TOPIC-PARTITION@OFFSET` for messages; nothing inside a punctuation.
     pub(crate) fn place(&self) -> String {
-        self.origin
-            .as_ref()
-            .map_or_else(String::new, |tp| format!(" at {tp}@{}", self.offset))
+        self.origin.as_ref().map_or_else(String::new, |tp| format!(" at {tp}@{}", self.offset))
     }
 }
 
@@ -118,9 +112,7 @@ impl Context<'_> {
         V: Clone + Send + 'static,
     {
         let children = &self.graph.slots[self.node.0 as usize].children;
-        let found = children
-            .iter()
-            .find(|c| *self.graph.slots[c.0 as usize].name == *child);
+        let found = children.iter().find(|c| *self.graph.slots[c.0 as usize].name == *child);
         let Some(&found) = found else {
             return Err(self.unknown_child(child).into());
         };
@@ -131,13 +123,28 @@ impl Context<'_> {
         result
     }
 
+    /// Hands a record to the child of that index, in the order in which the children were added; none there: nowhere.
+    ///
+    /// # Errors
+    /// As for [`forward`](Self::forward).
+    pub fn forward_nth<K, V>(&mut self, child: usize, record: Record<K, V>) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let Some(&found) = self.graph.slots[self.node.0 as usize].children.get(child) else {
+            return Ok(());
+        };
+        let entered = self.enter(&record)?;
+        let result = self.call(found, &mut Some(record));
+        self.leave(entered);
+        result
+    }
+
     fn unknown_child(&self, child: &str) -> UsageError {
         let slot = &self.graph.slots[self.node.0 as usize];
-        let names: Vec<&str> = slot
-            .children
-            .iter()
-            .map(|c| &*self.graph.slots[c.0 as usize].name)
-            .collect();
+        let names: Vec<&str> =
+            slot.children.iter().map(|c| &*self.graph.slots[c.0 as usize].name).collect();
         UsageError::UnknownChild {
             node: Arc::clone(&slot.name),
             child: child.to_owned(),
@@ -177,11 +184,7 @@ impl Context<'_> {
             .node
             .take()
             .expect("a node is not entered twice: the graph has no cycle");
-        let mut context = Context {
-            graph: &mut *self.graph,
-            output: &mut *self.output,
-            node: ix,
-        };
+        let mut context = Context { graph: &mut *self.graph, output: &mut *self.output, node: ix };
         let result = work(&mut *node, &mut context);
         self.graph.slots[ix.0 as usize].node = Some(node);
         result.or_else(|error| self.judge(ix, error))
@@ -198,12 +201,7 @@ impl Context<'_> {
         match shared.config.on_processing_error {
             OnError::Fail => {
                 let (task, at) = (shared.task, shared.place());
-                Err(NodeError::failed(TaskError::Processing {
-                    task,
-                    node,
-                    at,
-                    source,
-                }))
+                Err(NodeError::failed(TaskError::Processing { task, node, at, source }))
             }
             OnError::Continue => {
                 shared.dropped += 1;
@@ -298,11 +296,9 @@ impl Context<'_> {
     ) -> Result<TimerId, UsageError> {
         let start = match kind {
             PunctuationType::StreamTime => Timestamp(0),
-            PunctuationType::WallClockTime => Timestamp(
-                self.wall_time()
-                    .0
-                    .saturating_add(interval.as_millis() as i64),
-            ),
+            PunctuationType::WallClockTime => {
+                Timestamp(self.wall_time().0.saturating_add(interval.as_millis() as i64))
+            }
         };
         self.schedule_at(kind, start, interval)
     }
@@ -320,11 +316,7 @@ impl Context<'_> {
         if interval.as_millis() == 0 {
             return Err(UsageError::ZeroInterval);
         }
-        Ok(self
-            .graph
-            .shared
-            .timers
-            .schedule(self.node, kind, start.0, interval))
+        Ok(self.graph.shared.timers.schedule(self.node, kind, start.0, interval))
     }
 
     /// Cancels a punctuation; one that is cancelled already is fine.
@@ -334,11 +326,7 @@ impl Context<'_> {
 
     /// What this node asked to remember under that name at the last commit before a restart.
     pub fn remembered(&self, name: &str) -> Option<i64> {
-        self.graph
-            .shared
-            .remembered
-            .get(&format!("{}/{name}", self.node_name()))
-            .copied()
+        self.graph.shared.remembered.get(&format!("{}/{name}", self.node_name())).copied()
     }
 
     /// The bytes of a store's value, for operators that have no typed handle.

@@ -50,4 +50,5 @@ pub use task::{Task, TaskSpec};
 pub use topology::{
     InternalTopic, NodeDef, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
     StoreEntry, StoreNo, SubTopology, TaskId, TopicRef, Topology, TopologyBuilder, TopologyError,
+    check_name,
 };

@@ -80,6 +80,18 @@ pub enum TopologyError {
         /// The generated name.
         name: Arc<str>,
     },
+    /// A key or value has to be written, and nobody said how.
+    #[error(
+        "no serde is known for the {field} `{of}` of `{node}`; name one there or upstream, or implement `DefaultSerde` for it"
+    )]
+    NoSerde {
+        /// What needs it: a node, a store or a topic.
+        node: Arc<str>,
+        /// `key` or `value`.
+        field: &'static str,
+        /// The type.
+        of: &'static str,
+    },
     /// An illegal parameter: a negative duration, a retention that is too short.
     #[error("{0}")]
     IllegalArgument(String),
@@ -91,14 +103,12 @@ pub enum TopologyError {
     Invalid(String),
 }
 
-/// Checks a name that becomes a topic's or a part of one: Kafka's rule.
-pub(crate) fn check_name(name: &str) -> Result<(), TopologyError> {
-    let illegal = |reason| {
-        Err(TopologyError::IllegalName {
-            name: name.into(),
-            reason,
-        })
-    };
+/// Checks a name that becomes a node's or topic's, or a part of one: Kafka's rule.
+///
+/// # Errors
+/// When it is empty, too long, or has other characters than ASCII letters, digits, `.`, `_` and `-`.
+pub fn check_name(name: &str) -> Result<(), TopologyError> {
+    let illegal = |reason| Err(TopologyError::IllegalName { name: name.into(), reason });
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match name {
         "" => illegal("it is empty"),

@@ -23,7 +23,7 @@ pub use def::{
     InternalTopic, NodeDef, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
     StoreEntry, StoreNo, TopicRef,
 };
-pub use error::TopologyError;
+pub use error::{TopologyError, check_name};
 pub use groups::SubTopology;
 
 /// Names a task: a sub-topology on one partition number.
