@@ -11,6 +11,7 @@
 //! | `stores`, `cache` | typed stores, the way of a write, the record cache |
 //! | `punctuate` | timers on stream time and wall-clock time |
 //! | `group`, `task` | buffered inputs merged by time; one task |
+//! | `test_driver` | any topology without a broker |
 //! | `collector` | the worker's one producer and its transaction |
 
 mod cache;
@@ -19,34 +20,49 @@ mod config;
 mod context;
 mod error;
 mod group;
+mod metrics;
 mod node;
+mod plan;
 mod processor;
 mod punctuate;
 mod record;
+mod runtime;
 mod setup;
 mod sink;
 mod source;
 mod stores;
 mod task;
+mod test_driver;
 mod topology;
 
 pub use collector::{Collector, ResolvedTopic};
 pub use config::{OnError, TaskConfig, TimestampPolicy};
 pub use context::Context;
 pub use error::{BoxError, ErrorClass, NodeError, NodeResult, TaskError, UsageError};
+pub use metrics::{
+    CommitLatency, Metrics, MetricsSnapshot, PartitionMetrics, RestoreMetrics, StreamsState,
+};
 pub use node::{Flushed, Node, take};
+pub use plan::{Plan, PlanError};
 pub use processor::{Processor, ProcessorContext, Punctuation, supply};
 pub use punctuate::{PunctuationType, TimerId};
 pub use record::{Change, Record, RecordContext, RecordMetadata};
+pub use runtime::{
+    MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, StateConfig, StateEngine, Until,
+};
 pub use setup::Setup;
 pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};
 pub use source::{Extracted, ExtractorFn, Source, SourceError, TimestampExtractor};
 pub use stores::{
-    Entries, FlushedRows, Handle, KeyValue, LocalStore, Store, StoreDecl, StoreDef, StoreHandle, StoreSerdes,
-    StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, Updated, View, Window, WindowEntries,
-    WindowedKey,
+    Entries, FlushedRows, Handle, KeyValue, LocalStore, Store, StoreDecl, StoreDef, StoreHandle,
+    StoreSerdes, StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, Updated, View,
+    Window, WindowEntries, WindowedKey,
 };
 pub use task::{Task, TaskSpec};
+pub use test_driver::{
+    LocalState, SentRecord, StoredEntry, TestDriver, TestDriverBuilder, TestEntry, TestInput,
+    TestOutput, TestStore,
+};
 pub use topology::{
     InternalTopic, NodeDef, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
     StoreEntry, StoreNo, SubTopology, TaskId, TopicRef, Topology, TopologyBuilder, TopologyError,

@@ -86,10 +86,7 @@ impl Task {
 
     /// Have all inputs come to their bounds? False for inputs without one.
     pub fn is_finished(&self) -> bool {
-        self.group
-            .inputs
-            .iter()
-            .all(crate::group::Input::is_finished)
+        self.group.inputs.iter().all(crate::group::Input::is_finished)
     }
 
     /// Prepares all nodes: resolves sinks, lets processors schedule their punctuations.
@@ -100,9 +97,7 @@ impl Task {
         self.graph.shared.wall_time = now;
         for ix in 0..self.graph.slots.len() {
             if self.graph.slots[ix].node.is_some() {
-                self.visit(NodeIx(ix as u32), output, |node, context| {
-                    node.init(context)
-                })?;
+                self.visit(NodeIx(ix as u32), output, |node, context| node.init(context))?;
             }
         }
         Ok(())
@@ -118,11 +113,7 @@ impl Task {
 
     /// Records that wait in an input.
     pub fn buffered(&self, tp: &TopicPartition) -> usize {
-        self.group
-            .inputs
-            .iter()
-            .find(|i| i.tp == *tp)
-            .map_or(0, crate::group::Input::buffered)
+        self.group.inputs.iter().find(|i| i.tp == *tp).map_or(0, crate::group::Input::buffered)
     }
 
     /// The position of each input: the next offset to process.
@@ -157,10 +148,7 @@ impl Task {
             while done < max && task.process_one(output, now)? {
                 done += 1;
                 let shared = &task.graph.shared;
-                if shared
-                    .timers
-                    .is_due(PunctuationType::StreamTime, shared.stream_time)
-                {
+                if shared.timers.is_due(PunctuationType::StreamTime, shared.stream_time) {
                     task.run_timers(PunctuationType::StreamTime, output)?;
                 }
                 if task.graph.shared.cache.bytes() > task.graph.shared.config.cache_max_bytes {
@@ -193,11 +181,8 @@ impl Task {
         shared.stream_time = shared.stream_time.max(time);
         let headers = Headers::from_packed(record.headers.packed());
         shared.headers = headers.clone();
-        let mut context = Context {
-            graph: &mut self.graph,
-            output,
-            node: self.source_nodes[input.source],
-        };
+        let mut context =
+            Context { graph: &mut self.graph, output, node: self.source_nodes[input.source] };
         let result = self.sources[input.source].consume(&record, time, headers, &mut context);
         if let Err(error) = result {
             self.source_failed(ix, error)?;
@@ -213,10 +198,7 @@ impl Task {
         let input = &self.group.inputs[ix];
         let shared = &mut self.graph.shared;
         shared.origin = Some(input.tp.clone());
-        shared.offset = self
-            .group
-            .head(ix)
-            .map_or(Offset(-1), |r: RecordRef<'_>| r.offset);
+        shared.offset = self.group.head(ix).map_or(Offset(-1), |r: RecordRef<'_>| r.offset);
         match bad {
             BadHead::Skipped => {
                 shared.dropped += 1;
@@ -308,9 +290,7 @@ impl Task {
             (shared.origin, shared.offset, shared.headers) = (None, Offset(-1), Headers::new());
             shared.timestamp = now;
             ran = true;
-            self.visit(due.node, output, |node, context| {
-                node.punctuate(due.timer, now, context)
-            })?;
+            self.visit(due.node, output, |node, context| node.punctuate(due.timer, now, context))?;
         }
         self.worked |= ran;
         Ok(ran)
@@ -347,12 +327,8 @@ impl Task {
                 continue;
             }
             if let Some(owner) = owner {
-                let entry = Flushed {
-                    key: &key,
-                    new: new.as_deref(),
-                    old: dirty.old.as_deref(),
-                    context,
-                };
+                let entry =
+                    Flushed { key: &key, new: new.as_deref(), old: dirty.old.as_deref(), context };
                 self.visit(owner, output, |node, context| node.flush(entry, context))?;
             }
         }
@@ -366,11 +342,7 @@ impl Task {
         work: impl FnOnce(&mut dyn crate::node::Node, &mut Context<'_>) -> NodeResult,
     ) -> Result<(), TaskError> {
         let id = self.id();
-        let mut context = Context {
-            graph: &mut self.graph,
-            output,
-            node,
-        };
+        let mut context = Context { graph: &mut self.graph, output, node };
         context.visit(node, work).map_err(|e| task_error(id, e))
     }
 
@@ -384,11 +356,7 @@ impl Task {
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
             let message = text.unwrap_or_else(|| "no message".to_owned());
             let shared = &self.graph.shared;
-            Err(TaskError::Panicked {
-                task: shared.task,
-                at: shared.place(),
-                message,
-            })
+            Err(TaskError::Panicked { task: shared.task, at: shared.place(), message })
         })
     }
 
@@ -407,10 +375,7 @@ impl Task {
     /// What a commit says of the inputs: next offset, and the times in its metadata.
     pub fn offsets(&self) -> Vec<(TopicPartition, Offset, OffsetMetadata)> {
         let processor = self.facts();
-        let metadata = |time| OffsetMetadata {
-            partition_time: time,
-            processor: processor.clone(),
-        };
+        let metadata = |time| OffsetMetadata { partition_time: time, processor: processor.clone() };
         self.group
             .inputs
             .iter()
@@ -474,12 +439,12 @@ impl Task {
 
     /// The place of a store in this task, by name.
     pub fn local_store(&self, name: &str) -> Option<LocalStore> {
-        self.graph
-            .shared
-            .stores
-            .iter()
-            .position(|s| *s.name == *name)
-            .map(LocalStore)
+        self.graph.shared.stores.iter().position(|s| *s.name == *name).map(LocalStore)
+    }
+
+    /// Drops everything but what was committed.
+    pub(crate) fn into_engine(self) -> Box<dyn thalweg_state::Engine> {
+        self.graph.shared.state.into_engine()
     }
 
     /// Closes all nodes.
@@ -495,11 +460,8 @@ impl Task {
 fn task_error(task: TaskId, error: crate::error::NodeError) -> TaskError {
     match error.into_kind() {
         NodeErrorKind::Failed(error) => error,
-        NodeErrorKind::User(source) => TaskError::Processing {
-            task,
-            node: "".into(),
-            at: String::new(),
-            source,
-        },
+        NodeErrorKind::User(source) => {
+            TaskError::Processing { task, node: "".into(), at: String::new(), source }
+        }
     }
 }
