@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use thalweg_connectors::{NewRecord, PortResult, Producer, TopicSlot};
+use indexmap::IndexMap;
+use thalweg_connectors::{NewRecord, PortError, PortErrorKind, PortResult, Producer, TopicSlot};
 use thalweg_txn::Committer;
 
 use crate::error::TaskError;
@@ -20,20 +20,16 @@ pub struct ResolvedTopic {
 pub struct Collector {
     producer: Box<dyn Producer>,
     committer: Committer,
-    topics: HashMap<Arc<str>, ResolvedTopic, foldhash::fast::FixedState>,
+    /// In the order they were resolved.
+    topics: IndexMap<Arc<str>, ResolvedTopic, foldhash::fast::FixedState>,
     sent: u64,
 }
 
 impl Collector {
     /// Joins a producer and the protocol it is committed by.
     pub fn new(producer: Box<dyn Producer>, committer: Committer) -> Self {
-        let topics = HashMap::with_hasher(foldhash::fast::FixedState::with_seed(0));
-        Self {
-            producer,
-            committer,
-            topics,
-            sent: 0,
-        }
+        let topics = IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0));
+        Self { producer, committer, topics, sent: 0 }
     }
 
     /// Resolves a topic by its full name.
@@ -70,6 +66,22 @@ impl Collector {
     /// How many records were sent since it was made.
     pub fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Goes on with a fresh producer after a commit, once the protocol asks for it; tasks keep the slots they resolved.
+    ///
+    /// # Errors
+    /// When a topic is not there any more, or the new producer numbers topics otherwise; the tasks then have to be reopened.
+    pub fn replace_producer(&mut self, mut producer: Box<dyn Producer>) -> Result<(), TaskError> {
+        for (name, known) in &self.topics {
+            let (slot, _) = producer.topic(name)?;
+            if slot != known.slot {
+                let message = format!("the new producer gave topic `{name}` another slot");
+                return Err(PortError::new(PortErrorKind::Abortable, message).into());
+            }
+        }
+        self.producer = producer;
+        Ok(self.committer.producer_replaced()?)
     }
 
     /// Producer and protocol, for the commit.

@@ -66,28 +66,24 @@ impl Input {
         }
         self.buffered += records;
         self.caught_up &= records == 0;
-        self.runs.push_back(Run {
-            records: fetched.records,
-            index: 0,
-            next: fetched.next,
-        });
+        self.runs.push_back(Run { records: fetched.records, index: 0, next: fetched.next });
     }
 
     pub(crate) fn buffered(&self) -> usize {
         self.buffered
     }
 
-    /// Has it come to its bound?
+    /// Has it come to its bound? The offsets before it may be markers or removed records, so the record at the head counts
+    /// as well as the position.
     pub(crate) fn is_finished(&self) -> bool {
-        self.until.is_some_and(|until| self.position >= until)
+        let head = || self.runs.front().map(|run| run.records.get(run.index).offset);
+        self.until.is_some_and(|until| self.position >= until || head() >= Some(until))
     }
 
     fn head_record(&self) -> Option<RecordRef<'_>> {
         let run = self.runs.front()?;
         let record = run.records.get(run.index);
-        self.until
-            .is_none_or(|until| record.offset < until)
-            .then_some(record)
+        self.until.is_none_or(|until| record.offset < until).then_some(record)
     }
 
     /// Goes past the record at the head.
@@ -158,9 +154,7 @@ impl PartitionGroup {
 
     /// The inputs that may hold the earliest record without our knowing: nothing buffered, and not known to be at the end.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = &Input> {
-        self.inputs
-            .iter()
-            .filter(|i| i.head_record().is_none() && !i.caught_up && !i.is_finished())
+        self.inputs.iter().filter(|i| i.head_record().is_none() && !i.caught_up && !i.is_finished())
     }
 
     /// The input whose head is earliest; the first of them when several are. Extracts timestamps as needed.

@@ -43,6 +43,8 @@ struct Sink<K, V> {
     target: Target<K, V>,
     encoder: Arc<dyn Accepts<K, V>>,
     partitioner: Option<PartitionerFn<K, V>>,
+    /// A replay's warm-up writes repartition topics, but no outputs.
+    leaves_the_application: bool,
     key: Vec<u8>,
     value: Vec<u8>,
     types: PhantomData<fn(K, V)>,
@@ -91,17 +93,11 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
         let chosen = partitioner(name, &record.key, &record.value, topic.partitions)
             .map_err(NodeError::user)?;
         if let Partitions::Only(partitions) = &chosen {
-            if let Some(&partition) = partitions
-                .iter()
-                .find(|p| !(0..topic.partitions).contains(*p))
+            if let Some(&partition) =
+                partitions.iter().find(|p| !(0..topic.partitions).contains(*p))
             {
                 let (topic, partitions) = (name.to_owned(), topic.partitions);
-                return Err(UsageError::NoSuchPartition {
-                    topic,
-                    partition,
-                    partitions,
-                }
-                .into());
+                return Err(UsageError::NoSuchPartition { topic, partition, partitions }.into());
             }
         }
         Ok(chosen)
@@ -118,11 +114,8 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
         let record = take::<K, V>(slot);
-        if context
-            .config()
-            .output_from
-            .is_some_and(|from| record.timestamp < from)
-        {
+        let output_from = context.config().output_from.filter(|_| self.leaves_the_application);
+        if output_from.is_some_and(|from| record.timestamp < from) {
             return Ok(());
         }
         let (topic, chosen) = match (&self.target, &self.partitioner) {
@@ -132,26 +125,13 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
                 (topic, self.choose(&name, topic, &record)?)
             }
         };
-        let Record {
-            key,
-            value,
-            timestamp,
-            headers,
-        } = record;
+        let Record { key, value, timestamp, headers } = record;
         let (key, value) = self.encode(key, value)?;
         let key = (key == Field::Bytes).then_some(&self.key[..]);
         let value = (value == Field::Bytes).then_some(&self.value[..]);
-        let new = NewRecord {
-            key,
-            value,
-            timestamp,
-            headers: headers.as_ref(),
-        };
+        let new = NewRecord { key, value, timestamp, headers: headers.as_ref() };
         let send = |context: &mut Context<'_>, partition| {
-            context
-                .output
-                .send(topic.slot, partition, &new)
-                .map_err(NodeError::failed)
+            context.output.send(topic.slot, partition, &new).map_err(NodeError::failed)
         };
         match chosen {
             Partitions::Default => {
@@ -180,11 +160,7 @@ pub struct SinkDef<K, V> {
 impl<K: Clone + Send + 'static, V: Clone + Send + 'static> SinkDef<K, V> {
     /// Always to one topic.
     pub fn fixed(topic: TopicRef, encoder: Arc<dyn Accepts<K, V>>) -> Self {
-        Self {
-            target: Ok(topic),
-            encoder,
-            partitioner: None,
-        }
+        Self { target: Ok(topic), encoder, partitioner: None }
     }
 
     /// Where the extractor says; `name` stands for it in descriptions.
@@ -193,11 +169,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> SinkDef<K, V> {
         extractor: TopicExtractorFn<K, V>,
         encoder: Arc<dyn Accepts<K, V>>,
     ) -> Self {
-        Self {
-            target: Err((name.into(), extractor)),
-            encoder,
-            partitioner: None,
-        }
+        Self { target: Err((name.into(), extractor)), encoder, partitioner: None }
     }
 
     /// Chooses partitions itself.
@@ -213,11 +185,8 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> SinkDef<K, V> {
             Ok(topic) => SinkTopic::Fixed(topic.clone()),
             Err((name, _)) => SinkTopic::Extracted(Arc::clone(name)),
         };
-        let Self {
-            target,
-            encoder,
-            partitioner,
-        } = self;
+        let Self { target, encoder, partitioner } = self;
+        let leaves_the_application = !matches!(&target, Ok(TopicRef::Internal(_)));
         let supplier: NodeSupplier = Arc::new(move |setup| {
             let target = match &target {
                 Ok(TopicRef::External(name)) => {
@@ -230,6 +199,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> SinkDef<K, V> {
                 target,
                 encoder: Arc::clone(&encoder),
                 partitioner: partitioner.clone(),
+                leaves_the_application,
                 key: Vec::new(),
                 value: Vec::new(),
                 types: PhantomData,

@@ -142,10 +142,34 @@ impl Task {
         output: &mut Collector,
         now: Timestamp,
     ) -> Result<usize, TaskError> {
+        self.process_while(max, output, now, |_| true)
+    }
+
+    /// As [`process`](Self::process), but stops before a record when there are
+    /// [`unknown_inputs`](Self::unknown_inputs): one of them may hold an earlier one.
+    ///
+    /// # Errors
+    /// As for [`process`](Self::process).
+    pub fn process_known(
+        &mut self,
+        max: usize,
+        output: &mut Collector,
+        now: Timestamp,
+    ) -> Result<usize, TaskError> {
+        self.process_while(max, output, now, |group| group.unknown().next().is_none())
+    }
+
+    fn process_while(
+        &mut self,
+        max: usize,
+        output: &mut Collector,
+        now: Timestamp,
+        go_on: impl Fn(&PartitionGroup) -> bool,
+    ) -> Result<usize, TaskError> {
         self.graph.shared.wall_time = now;
         self.contained(|task| {
             let mut done = 0;
-            while done < max && task.process_one(output, now)? {
+            while done < max && go_on(&task.group) && task.process_one(output, now)? {
                 done += 1;
                 let shared = &task.graph.shared;
                 if shared.timers.is_due(PunctuationType::StreamTime, shared.stream_time) {
@@ -157,6 +181,15 @@ impl Task {
             }
             Ok(done)
         })
+    }
+
+    /// The time of the record that would be processed next; `None` when nothing is buffered. A record without a usable time
+    /// comes first: what becomes of it has to be decided.
+    pub fn next_time(&mut self, now: Timestamp) -> Option<Timestamp> {
+        match self.group.earliest(&mut self.sources, now) {
+            Ok(earliest) => earliest.map(|(_, time)| time),
+            Err(_) => Some(Timestamp::NONE),
+        }
     }
 
     fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
@@ -403,7 +436,8 @@ impl Task {
     pub fn persist(&mut self, permit: &CommitPermit, now: Timestamp) -> Result<(), TaskError> {
         let mut facts = CommitFacts::new().committed_at(now.0);
         for (store, changelog) in self.graph.shared.stores.iter().zip(&self.changelogs) {
-            if let Some(position) = changelog.as_ref().and_then(|tp| permit.position_of(tp)) {
+            let position = changelog.as_ref().and_then(|tp| self.changelog_position(tp, permit));
+            if let Some(position) = position {
                 facts = facts.position(store.ix, position.0);
             }
         }
@@ -416,6 +450,12 @@ impl Task {
         self.graph.shared.state.commit(&facts)?;
         self.worked = false;
         Ok(())
+    }
+
+    /// How much of a changelog is in its store. One that is an input is not written, but has been read up to its position.
+    fn changelog_position(&self, tp: &TopicPartition, permit: &CommitPermit) -> Option<Offset> {
+        let read = || self.group.inputs.iter().find(|i| i.tp == *tp).map(|i| i.position);
+        permit.position_of(tp).or_else(read)
     }
 
     /// Records dropped since it was made: late, null key, undecodable and so on.
