@@ -63,8 +63,10 @@ pub use test_driver::{
     LocalState, SentRecord, StoredEntry, TestDriver, TestDriverBuilder, TestEntry, TestInput,
     TestOutput, TestStore,
 };
+pub use thalweg_txn::Guarantee;
 pub use topology::{
-    InternalTopic, NodeDef, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
-    StoreEntry, StoreNo, SubTopology, TaskId, TopicRef, Topology, TopologyBuilder, TopologyError,
-    check_name,
+    InternalTopic, InternalTopicDef, InternalTopicKind, NodeDef, NodeDescription,
+    NodeDescriptionKind, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
+    StoreEntry, StoreNo, SubTopology, SubTopologyDescription, TaskId, TopicRef, Topology,
+    TopologyBuilder, TopologyDescription, TopologyError, check_name,
 };
