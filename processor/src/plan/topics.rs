@@ -6,14 +6,10 @@ use std::sync::Arc;
 use thalweg_connectors::{Admin, NewTopic, TopicInfo};
 
 use super::{Plan, PlanError, written};
-use crate::stores::{StoreDef, StoreShape};
-use crate::topology::{NodeKind, TopicRef, Topology};
+use crate::topology::{NodeKind, TopicRef, Topology, changelog_config, repartition_config};
 
 /// How many similar or existing names a message lists.
 const NAMES_LISTED_MAX: usize = 3;
-
-/// How much longer than its store a windowed changelog keeps records: `windowstore.changelog.additional.retention.ms`.
-const ADDITIONAL_RETENTION_MS: i64 = 86_400_000;
 
 /// The partition counts of the external source topics; all of them have to be there.
 pub(super) fn sources(
@@ -94,49 +90,13 @@ pub(super) fn internal(plan: &Plan) -> Vec<NewTopic> {
         .filter(|(no, _)| stores[*no].source_as_changelog.is_none())
         .filter_map(|(no, tasks)| {
             let def = &stores[no].def;
-            let config = changelog_config(def)?;
-            Some(new_topic(&def.changelog_topic(app), tasks, config))
+            def.logging.as_ref()?;
+            Some(new_topic(&def.changelog_topic(app), tasks, changelog_config(def)))
         })
         .collect();
     changelogs.sort_by(|a, b| a.name.cmp(&b.name));
     topics.extend(changelogs);
     topics
-}
-
-fn config_of(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
-}
-
-/// Consumed records are deleted by the workers, so nothing expires by itself.
-fn repartition_config() -> BTreeMap<String, String> {
-    config_of(&[
-        ("cleanup.policy", "delete"),
-        ("message.timestamp.type", "CreateTime"),
-        ("retention.ms", "-1"),
-        ("segment.bytes", "52428800"),
-    ])
-}
-
-/// As Kafka Streams configures a store's changelog; what the user said comes last. `None` when it has none.
-fn changelog_config(def: &StoreDef) -> Option<BTreeMap<String, String>> {
-    let own = def.logging.as_ref()?;
-    let mut config = config_of(&[("message.timestamp.type", "CreateTime")]);
-    let mut set = |key: &str, value: &str| config.insert(key.to_owned(), value.to_owned());
-    match def.shape {
-        StoreShape::Window { retention_ms, retain_duplicates, .. } => {
-            let kept = retention_ms.saturating_add(ADDITIONAL_RETENTION_MS);
-            set("retention.ms", &kept.to_string());
-            match retain_duplicates {
-                true => set("cleanup.policy", "delete"),
-                false => set("cleanup.policy", "compact,delete"),
-            };
-        }
-        _ => {
-            set("cleanup.policy", "compact");
-        }
-    }
-    config.extend(own.iter().map(|(k, v)| (k.clone(), v.clone())));
-    Some(config)
 }
 
 /// The topics that sinks always write, with the suffix. They would be made as wide as the topic without the suffix is, else

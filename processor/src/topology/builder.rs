@@ -92,20 +92,14 @@ impl TopologyBuilder {
     fn add(&mut self, name: &str, kind: NodeKind, parents: &[&str]) -> Result<NodeIx> {
         let name: Arc<str> = name.into();
         if name.is_empty() {
-            return Err(TopologyError::IllegalName {
-                name: String::new(),
-                reason: "it is empty",
-            });
+            return Err(TopologyError::IllegalName { name: String::new(), reason: "it is empty" });
         }
         if self.nodes.contains_key(&name) {
             return Err(TopologyError::DuplicateNode(name));
         }
         let ix =
             NodeIx(u32::try_from(self.nodes.len()).expect("a topology has fewer than 2^32 nodes"));
-        let parents = parents
-            .iter()
-            .map(|p| self.parent(&name, p))
-            .collect::<Result<Vec<_>>>()?;
+        let parents = parents.iter().map(|p| self.parent(&name, p)).collect::<Result<Vec<_>>>()?;
         for parent in &parents {
             self.nodes[parent.0 as usize].children.push(ix);
         }
@@ -124,10 +118,8 @@ impl TopologyBuilder {
         if **node == *parent {
             return Err(TopologyError::OwnParent(Arc::clone(node)));
         }
-        let unknown = || TopologyError::UnknownParent {
-            node: Arc::clone(node),
-            parent: parent.into(),
-        };
+        let unknown =
+            || TopologyError::UnknownParent { node: Arc::clone(node), parent: parent.into() };
         let (ix, _, def) = self.nodes.get_full(parent).ok_or_else(unknown)?;
         if matches!(def.kind, NodeKind::Sink { .. }) {
             return Err(TopologyError::SinkAsParent {
@@ -150,11 +142,7 @@ impl TopologyBuilder {
             Entry::Occupied(_) => return Err(TopologyError::DuplicateStore(name)),
             Entry::Vacant(entry) => {
                 let index = entry.index();
-                entry.insert(StoreEntry {
-                    def,
-                    nodes: Vec::new(),
-                    source_as_changelog: None,
-                });
+                entry.insert(StoreEntry { def, nodes: Vec::new(), source_as_changelog: None });
                 index
             }
         };
@@ -203,14 +191,9 @@ impl TopologyBuilder {
     /// # Errors
     /// A store that is not there.
     pub fn source_as_changelog(&mut self, store: &str, topic: TopicRef) -> Result<()> {
-        let unknown = || TopologyError::UnknownStore {
-            node: Arc::clone(topic.name()),
-            store: store.into(),
-        };
-        self.stores
-            .get_mut(store)
-            .ok_or_else(unknown)?
-            .source_as_changelog = Some(topic.clone());
+        let unknown =
+            || TopologyError::UnknownStore { node: Arc::clone(topic.name()), store: store.into() };
+        self.stores.get_mut(store).ok_or_else(unknown)?.source_as_changelog = Some(topic.clone());
         Ok(())
     }
 
@@ -253,11 +236,7 @@ impl TopologyBuilder {
     /// # Errors
     /// When there is no source, or a store has no processor in it.
     pub fn build(self) -> Result<Topology> {
-        if !self
-            .nodes
-            .values()
-            .any(|n| matches!(n.kind, NodeKind::Source(_)))
-        {
+        if !self.nodes.values().any(|n| matches!(n.kind, NodeKind::Source(_))) {
             return Err(TopologyError::Empty);
         }
         let copartitioned = groups::copartitioned_topics(&self.nodes, &self.copartitioned);

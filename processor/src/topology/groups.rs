@@ -43,44 +43,30 @@ pub(super) fn sub_topologies(
         node.parents.iter().for_each(|p| sets.join(i, p.0 as usize));
     }
     for store in stores.values() {
-        store
-            .nodes
-            .windows(2)
-            .for_each(|pair| sets.join(pair[0].0 as usize, pair[1].0 as usize));
+        store.nodes.windows(2).for_each(|pair| sets.join(pair[0].0 as usize, pair[1].0 as usize));
     }
     let is_source = |n: &NodeDef| matches!(n.kind, NodeKind::Source(_));
-    let mut by_name: Vec<(bool, &Arc<str>, usize)> = nodes
-        .values()
-        .enumerate()
-        .map(|(i, n)| (!is_source(n), &n.name, i))
-        .collect();
+    let mut by_name: Vec<(bool, &Arc<str>, usize)> =
+        nodes.values().enumerate().map(|(i, n)| (!is_source(n), &n.name, i)).collect();
     by_name.sort();
     let mut numbers = BTreeMap::new();
     for (_, _, i) in &by_name {
         let next = numbers.len();
         numbers.entry(sets.root(*i)).or_insert(next);
     }
-    let mut result = vec![
-        SubTopology {
-            nodes: Vec::new(),
-            stores: Vec::new()
-        };
-        numbers.len()
-    ];
+    let mut result = vec![SubTopology { nodes: Vec::new(), stores: Vec::new() }; numbers.len()];
     for i in 0..nodes.len() {
         result[numbers[&sets.root(i)]].nodes.push(NodeIx(i as u32));
     }
     for (no, store) in stores.values().enumerate() {
         if let Some(node) = store.nodes.first() {
-            result[numbers[&sets.root(node.0 as usize)]]
-                .stores
-                .push(StoreNo(no as u32));
+            result[numbers[&sets.root(node.0 as usize)]].stores.push(StoreNo(no as u32));
         }
     }
     result
 }
 
-/// From sets of source nodes to sets of topics; sets that share a source become one, sets of one topic vanish.
+/// From sets of source nodes to sets of topics; sets that share a topic become one. A self-join's set has one topic.
 pub(super) fn copartitioned_topics(
     nodes: &IndexMap<Arc<str>, NodeDef>,
     sets: &[BTreeSet<Arc<str>>],
@@ -104,11 +90,8 @@ pub(super) fn copartitioned_topics(
         });
         merged.push(topics);
     }
-    let mut lists: Vec<Vec<TopicRef>> = merged
-        .into_iter()
-        .filter(|s| s.len() > 1)
-        .map(|s| s.into_iter().collect())
-        .collect();
+    let mut lists: Vec<Vec<TopicRef>> =
+        merged.into_iter().filter(|s| !s.is_empty()).map(|s| s.into_iter().collect()).collect();
     lists.sort();
     lists
 }

@@ -6,11 +6,14 @@
 //! | `builder` | adding nodes by name; every rule is checked here |
 //! | `groups` | sub-topologies: what becomes a task |
 //! | `describe` | the text Kafka Streams prints |
+//! | `internal` | the topics that belong to the application, with their configuration |
 
 mod builder;
 mod def;
+mod describe;
 mod error;
 mod groups;
+mod internal;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,8 +26,13 @@ pub use def::{
     InternalTopic, NodeDef, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
     StoreEntry, StoreNo, TopicRef,
 };
+pub use describe::{
+    NodeDescription, NodeDescriptionKind, SubTopologyDescription, TopologyDescription,
+};
 pub use error::{TopologyError, check_name};
 pub use groups::SubTopology;
+pub use internal::{InternalTopicDef, InternalTopicKind};
+pub(crate) use internal::{changelog_config, repartition_config};
 
 /// Names a task: a sub-topology on one partition number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
