@@ -121,7 +121,7 @@ impl TestDriver {
             let Some(ix) = task.state().store_ix(name) else {
                 continue;
             };
-            dump(task, ix, shape, &mut |key, window_start, local| {
+            dump(task, ix, shape, |key, window_start, local| {
                 let (timestamp, value) = match decode_timestamped(local).filter(|_| timestamped) {
                     Some((timestamp, value)) => (Some(Timestamp(timestamp)), value),
                     None => (None, local),
@@ -173,7 +173,7 @@ fn dump(
     task: &mut Task,
     ix: StoreIx,
     shape: StoreShape,
-    entry: &mut dyn FnMut(&[u8], Option<Timestamp>, &[u8]),
+    mut entry: impl FnMut(&[u8], Option<Timestamp>, &[u8]),
 ) -> Result<(), TaskError> {
     let state = task.state();
     match shape {
