@@ -1,0 +1,153 @@
+//! A stream folded into a windowed table: one row per key and window.
+//!
+//! The node's own stream time, the highest timestamp it has seen, closes windows: a record for a window that ended a grace period
+//! or more before it is late, and dropped. Null values count, as in Kafka Streams.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use thalweg_connectors::{Datum, Timestamp};
+use thalweg_processor::{
+    Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Store,
+    TimestampedWindow, Updated,
+};
+
+use super::aggregate::TakeGrouped;
+use super::aggregate_fold::Fold;
+use super::table::{Switch, flushed_record};
+use crate::windows::{TimeWindows, Window, WindowKey};
+
+/// The rows of a windowed table.
+pub(crate) type WindowStore<K, V> = Store<K, V, TimestampedWindow>;
+
+/// The name under which the node's stream time survives a restart.
+const STREAM_TIME: &str = "stream-time";
+
+struct WindowAggregate<K, V, WK, S, F> {
+    take: TakeGrouped<K, V>,
+    fold: Arc<F>,
+    windows: TimeWindows,
+    rows: Handle<K, S, TimestampedWindow>,
+    cached: bool,
+    send_old: bool,
+    /// The highest timestamp seen.
+    stream_time: Timestamp,
+    window_key: PhantomData<fn() -> WK>,
+}
+
+impl<K, V, WK, S, F> WindowAggregate<K, V, WK, S, F>
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K>,
+    S: Datum,
+    F: Fold<K, V, S>,
+{
+    /// Folds a record into the row of one window; says what to forward.
+    fn update(
+        &self,
+        context: &mut Context<'_>,
+        record: &Record<K, V>,
+        window: Window,
+    ) -> NodeResult<Updated<S, Option<S>>> {
+        let Record { key, value, timestamp, .. } = record;
+        let tell_old = self.send_old && !self.cached;
+        let start = Timestamp(window.start_ms);
+        context.store(&self.rows).update(key, start, |row| {
+            let (row, at) = row.map_or((None, *timestamp), |r| (Some(r.value), r.timestamp));
+            let folded = self.fold.fold(key, value, row, tell_old)?;
+            let timestamp = (*timestamp).max(at);
+            Ok(Updated { value: folded.new, timestamp, extra: folded.old })
+        })
+    }
+}
+
+impl<K, V, WK, S, F> Node for WindowAggregate<K, V, WK, S, F>
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K>,
+    S: Datum,
+    F: Fold<K, V, S>,
+{
+    fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
+        if let Some(remembered) = context.remembered(STREAM_TIME) {
+            self.stream_time = Timestamp(remembered);
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
+        let Record { key, value, timestamp, headers } = (self.take)(slot);
+        let Some(key) = key else {
+            context.drop_record("null key in a windowed aggregation");
+            return Ok(());
+        };
+        let record = Record { key, value, timestamp, headers };
+        self.stream_time = self.stream_time.max(timestamp);
+        let closed_until = self.stream_time.0.saturating_sub(self.windows.grace_ms());
+        for window in self.windows.windows_for(timestamp.0) {
+            if window.end_ms <= closed_until {
+                context.drop_record(format_args!(
+                    "late: window {window} closed, stream time is {}",
+                    self.stream_time.0
+                ));
+                continue;
+            }
+            let updated = self.update(context, &record, window)?;
+            if !self.cached {
+                context.forward(Record {
+                    key: WK::make(record.key.clone(), window),
+                    value: Change { new: updated.value, old: updated.extra },
+                    timestamp: updated.timestamp,
+                    headers: record.headers.clone(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, entry: Flushed<'_>, context: &mut Context<'_>) -> NodeResult {
+        let (key, rows) = self.rows.read_flushed(&entry)?;
+        let window = self.windows.window_at(key.start.0);
+        let key = WK::make(key.key, window);
+        context.forward(flushed_record(key, rows, &entry, self.send_old))
+    }
+
+    fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
+        if self.stream_time > Timestamp::NONE {
+            facts(STREAM_TIME, self.stream_time.0);
+        }
+    }
+}
+
+/// Makes the node that folds a stream into a windowed table.
+pub(crate) fn window_aggregate<K, V, WK, S, F>(
+    take: TakeGrouped<K, V>,
+    fold: Arc<F>,
+    windows: TimeWindows,
+    store: WindowStore<K, S>,
+    send_old: Switch,
+) -> NodeSupplier
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K>,
+    S: Datum,
+    F: Fold<K, V, S>,
+{
+    Arc::new(move |setup| {
+        let cached = setup.is_cached(store.name())?;
+        Ok(Box::new(WindowAggregate {
+            take,
+            fold: Arc::clone(&fold),
+            windows,
+            rows: setup.owned_store(&store)?,
+            cached,
+            send_old: send_old.is_on(),
+            stream_time: Timestamp::NONE,
+            window_key: PhantomData::<fn() -> WK>,
+        }))
+    })
+}
