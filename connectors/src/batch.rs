@@ -53,9 +53,7 @@ pub struct RecordBatch {
 }
 
 fn length(part: Option<&[u8]>) -> i32 {
-    part.map_or(-1, |p| {
-        i32::try_from(p.len()).expect("a key or value is shorter than 2 GiB")
-    })
+    part.map_or(-1, |p| i32::try_from(p.len()).expect("a key or value is shorter than 2 GiB"))
 }
 
 impl RecordBatch {
@@ -77,10 +75,7 @@ impl RecordBatch {
     pub fn push(&mut self, record: &NewRecord<'_>) {
         let offset_delta = self.entries.last().map_or(0, |e| e.offset_delta + 1);
         let start = u32::try_from(self.bytes.len()).expect("a batch is shorter than 4 GiB");
-        let (key, value) = (
-            record.key.unwrap_or_default(),
-            record.value.unwrap_or_default(),
-        );
+        let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         self.bytes.extend_from_slice(record.headers.packed());
@@ -116,13 +111,7 @@ impl RecordBatch {
 
     /// The offset after the last record; the base when it is empty.
     pub fn next_offset(&self) -> Offset {
-        Offset(
-            self.base
-                + self
-                    .entries
-                    .last()
-                    .map_or(0, |e| i64::from(e.offset_delta) + 1),
-        )
+        Offset(self.base + self.entries.last().map_or(0, |e| i64::from(e.offset_delta) + 1))
     }
 
     /// Stamps the records that have no timestamp.
@@ -146,8 +135,7 @@ impl RecordBatch {
 
     /// The index of the first record at or after `offset`.
     pub fn index_of(&self, offset: Offset) -> usize {
-        self.entries
-            .partition_point(|e| self.base + i64::from(e.offset_delta) < offset.0)
+        self.entries.partition_point(|e| self.base + i64::from(e.offset_delta) < offset.0)
     }
 
     /// The first record at or after `from` whose timestamp is not below `time`.
@@ -328,11 +316,7 @@ mod tests {
         assert_eq!(RecordBatch::decode(Offset(i64::MAX), &blob), None);
         assert_eq!(RecordBatch::decode(Offset(-1), &blob), None);
         blob.push(0);
-        assert_eq!(
-            RecordBatch::decode(Offset(40), &blob),
-            None,
-            "one byte more"
-        );
+        assert_eq!(RecordBatch::decode(Offset(40), &blob), None, "one byte more");
     }
 
     #[test]
@@ -355,29 +339,13 @@ mod tests {
     fn null_and_empty_stay_apart() {
         let mut batch = sample();
         batch.stamp(Timestamp(9));
-        assert_eq!(
-            (batch.get(1).key, batch.get(1).value),
-            (None, Some(&b""[..]))
-        );
-        assert_eq!(
-            (batch.get(2).key, batch.get(2).value),
-            (Some(&b""[..]), None)
-        );
+        assert_eq!((batch.get(1).key, batch.get(1).value), (None, Some(&b""[..])));
+        assert_eq!((batch.get(2).key, batch.get(2).value), (Some(&b""[..]), None));
         assert_eq!(batch.get(1).timestamp, Timestamp(9));
+        assert_eq!(batch.get(0).headers.iter().next(), Some(("h", Some(&b"x"[..]))));
+        assert_eq!((batch.next_offset(), batch.max_timestamp()), (Offset(43), Timestamp(9)));
         assert_eq!(
-            batch.get(0).headers.iter().next(),
-            Some(("h", Some(&b"x"[..])))
-        );
-        assert_eq!(
-            (batch.next_offset(), batch.max_timestamp()),
-            (Offset(43), Timestamp(9))
-        );
-        assert_eq!(
-            (
-                batch.index_of(Offset(41)),
-                batch.index_of(Offset(0)),
-                batch.index_of(Offset(99))
-            ),
+            (batch.index_of(Offset(41)), batch.index_of(Offset(0)), batch.index_of(Offset(99))),
             (1, 0, 3)
         );
     }

@@ -11,25 +11,34 @@
 //! | `ports` | what the core asks for: [`Consumer`], [`Producer`], [`Admin`], [`Membership`], [`Clock`] |
 //! | `clock` | the machine's clock and a manual one |
 //! | `local` | what the embedded backends share: clients, transactional ids, groups, planned faults |
+//! | `log` | `log://`: a durable transactional log in a directory |
 //! | `mem` | `mem://`: a broker in memory |
+//! | `url` | [`open`]: a backend by its URL |
 
 mod batch;
 mod clock;
 mod datum;
 mod headers;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod local;
+mod log;
 mod mem;
 mod partition;
 mod ports;
 mod serde;
 mod topic;
+mod url;
 mod wire;
 
 pub use batch::{BatchSlice, RecordBatch, Records};
 pub use clock::{ManualClock, SystemClock};
 pub use datum::{Datum, SerdeProbe, SerdeProbeFallback};
 pub use headers::{Headers, HeadersIter, HeadersRef};
+#[cfg(feature = "kafka")]
+pub use kafka::librdkafka_version;
 pub use local::{Call, Fault, FaultPlan};
+pub use log::{Durability, LogBroker, LogMemory, LogOptions};
 pub use mem::MemBroker;
 pub use partition::{murmur2, partition_for};
 pub use ports::*;
@@ -42,4 +51,5 @@ pub use serde::{
     SerdeError, SharedSerde, Utf8, Void,
 };
 pub use topic::{Accepts, Topic};
+pub use url::open;
 pub use wire::{NewRecord, Offset, RecordRef, Timestamp, TopicPartition};

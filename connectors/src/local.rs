@@ -28,7 +28,7 @@ pub(crate) use admin::LocalAdmin;
 pub(crate) use catalog::{Catalog, Existing};
 pub(crate) use consumer::LocalConsumer;
 pub(crate) use coordinator::{Coordinator, Ended, Owner};
-pub(crate) use engine::{Bounds, Engine, FetchedRun, Shared, TopicView};
+pub(crate) use engine::{Bounds, Engine, FetchedRun, Held, Shared, TopicView};
 pub use fault::{Call, Fault, FaultPlan};
 pub(crate) use group::LocalMembership;
 pub(crate) use producer::LocalProducer;

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::clock::SystemClock;
-use crate::local::Engine;
-use crate::local::{FaultPlan, LocalAdmin, LocalConsumer, LocalMembership, LocalProducer, lock};
+use crate::local::{
+    Engine, FaultPlan, LocalAdmin, LocalConsumer, LocalMembership, LocalProducer, fresh_id, lock,
+};
 use crate::ports::{
     Admin, Backend, Clock, Consumer, ConsumerOptions, Membership, MembershipOptions, PortResult,
     Producer, ProducerOptions,
@@ -73,7 +74,7 @@ impl MemBroker {
     pub fn named(name: &str, clock: Arc<dyn Clock>) -> Self {
         let mut named = lock(&NAMED);
         let make = || {
-            let instance = format!("mem-{}", crate::local::fresh_id());
+            let instance = format!("mem-{}", fresh_id());
             Self(Arc::new(MemEngine::new(clock, instance)))
         };
         named.entry(name.to_owned()).or_insert_with(make).clone()
@@ -92,10 +93,7 @@ impl MemBroker {
     /// Removes a member from its group as if its session had timed out: others get its shares, and it is fenced.
     /// Tells whether it was a member.
     pub fn expel(&self, group: &str, member: &str) -> bool {
-        let shared = self.0.shared();
-        let expelled = shared.groups.expel(group, member);
-        shared.signal.nudge();
-        expelled
+        self.0.shared().expel(group, member)
     }
 }
 

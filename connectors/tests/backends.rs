@@ -7,17 +7,35 @@ use std::sync::Arc;
 
 use contract::contract;
 use contract::support::{Bench, START};
-use thalweg_connectors::{ManualClock, MemBroker};
+use thalweg_connectors::{LogBroker, LogMemory, LogOptions, ManualClock, MemBroker};
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(START))
+}
 
 fn mem_bench() -> Bench {
-    let clock = Arc::new(ManualClock::new(START));
-    let broker = MemBroker::with_clock(Arc::clone(&clock) as _);
-    Bench {
-        backend: Arc::new(broker.clone()),
-        clock,
-        control: Box::new(broker),
-        _keep: None,
-    }
+    let clock = clock();
+    Bench::new(MemBroker::with_clock(Arc::clone(&clock) as _), clock)
+}
+
+fn log_on_memory_bench() -> Bench {
+    let (clock, memory) = (clock(), LogMemory::new());
+    let options = LogOptions::default();
+    let log = LogBroker::on_memory(&memory, &options, Arc::clone(&clock) as _);
+    Bench::new(log.unwrap(), clock)
+}
+
+#[cfg(feature = "log")]
+fn log_bench() -> Bench {
+    let (clock, directory) = (clock(), tempfile::tempdir().unwrap());
+    let options = LogOptions::default();
+    let log = LogBroker::open(directory.path(), &options, Arc::clone(&clock) as _);
+    let mut bench = Bench::new(log.unwrap(), clock);
+    bench._keep = Some(directory);
+    bench
 }
 
 contract!(mem, mem_bench());
+contract!(log_on_memory, log_on_memory_bench());
+#[cfg(feature = "log")]
+contract!(log, log_bench());

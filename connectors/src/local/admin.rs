@@ -24,9 +24,7 @@ impl<E: Engine> LocalAdmin<E> {
 impl<E: Engine> Admin for LocalAdmin<E> {
     fn describe(&mut self, topics: &[&str]) -> PortResult<BTreeMap<String, TopicInfo>> {
         let all = self.call(E::topics)?;
-        let asked = all
-            .into_iter()
-            .filter(|t| topics.contains(&t.name.as_str()));
+        let asked = all.into_iter().filter(|t| topics.contains(&t.name.as_str()));
         Ok(asked.map(|t| (t.name.clone(), t)).collect())
     }
 

@@ -43,11 +43,7 @@ struct Plan {
 
 impl Plan {
     fn new(members: &[u64]) -> Self {
-        Self {
-            owners: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            totals: vec![0; members.len()],
-        }
+        Self { owners: BTreeMap::new(), counts: BTreeMap::new(), totals: vec![0; members.len()] }
     }
 
     fn groups(&self) -> Vec<u32> {
@@ -70,9 +66,7 @@ impl Plan {
     fn emptiest(&self, group: u32) -> usize {
         let count = |m: usize| self.counts.get(&group).map_or(0, |c| c[m]);
         let members = 0..self.totals.len();
-        members
-            .min_by_key(|&m| (count(m), self.totals[m], m))
-            .expect("there is a member")
+        members.min_by_key(|&m| (count(m), self.totals[m], m)).expect("there is a member")
     }
 
     /// Moves the last share of the group from one to another.
@@ -106,9 +100,7 @@ impl Plan {
         }
         let mut counts = self.counts.iter();
         let fuller = counts.find(|(_, c)| c[from] > c[to]);
-        let group = *fuller
-            .expect("who has more in all has more of some group")
-            .0;
+        let group = *fuller.expect("who has more in all has more of some group").0;
         self.shift(group, from, to);
         true
     }
@@ -121,10 +113,7 @@ mod tests {
 
     fn shares(groups: &[i32]) -> BTreeMap<Share, Option<u64>> {
         let of = |(group, &count): (usize, &i32)| {
-            (0..count).map(move |partition| Share {
-                group: group as u32,
-                partition,
-            })
+            (0..count).map(move |partition| Share { group: group as u32, partition })
         };
         let all = groups.iter().enumerate().flat_map(of);
         all.map(|s| (s, None)).collect()
@@ -133,8 +122,7 @@ mod tests {
     fn counts(plan: &BTreeMap<Share, u64>, members: &[u64], group: Option<u32>) -> Vec<usize> {
         let of = |m: &u64| {
             let mine = plan.iter().filter(|(_, o)| *o == m);
-            mine.filter(|(s, _)| group.is_none_or(|g| s.group == g))
-                .count()
+            mine.filter(|(s, _)| group.is_none_or(|g| s.group == g)).count()
         };
         members.iter().map(of).collect()
     }

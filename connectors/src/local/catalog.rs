@@ -37,18 +37,14 @@ pub(crate) struct Catalog<P> {
 
 impl<P> Default for Catalog<P> {
     fn default() -> Self {
-        Self {
-            topics: BTreeMap::new(),
-        }
+        Self { topics: BTreeMap::new() }
     }
 }
 
 impl<P> Catalog<P> {
     /// Finds a topic.
     pub(crate) fn get(&self, name: &str) -> PortResult<(&Arc<str>, &TopicEntry<P>)> {
-        self.topics
-            .get_key_value(name)
-            .ok_or_else(|| self.unknown(name))
+        self.topics.get_key_value(name).ok_or_else(|| self.unknown(name))
     }
 
     /// What a producer has to know of a topic.
@@ -67,6 +63,12 @@ impl<P> Catalog<P> {
         entry
             .and_then(|t| t.partitions.get(usize::try_from(tp.partition).ok()?))
             .ok_or_else(|| self.unknown_partition(tp))
+    }
+
+    /// Does the log stamp every record of this partition?
+    pub(crate) fn stamps(&self, tp: &TopicPartition) -> PortResult<bool> {
+        self.partition(tp)?;
+        Ok(self.topics.get(&tp.topic).is_some_and(|t| t.stamps))
     }
 
     /// Finds a partition, to change it, and whether its topic stamps records.
@@ -147,10 +149,7 @@ impl<P> Catalog<P> {
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
         let names = |names: Vec<&Arc<str>>| {
             let shown = names.iter().take(NAMES_LISTED_MAX);
-            shown
-                .map(|n| format!("{n:?}"))
-                .collect::<Vec<_>>()
-                .join(", ")
+            shown.map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ")
         };
         let hint = if self.topics.is_empty() {
             "there are no topics yet; create it first".to_owned()
@@ -159,11 +158,7 @@ impl<P> Catalog<P> {
             format!(
                 "none of the {} topics has a similar name ({all}{}); create it first",
                 self.topics.len(),
-                if self.topics.len() > NAMES_LISTED_MAX {
-                    ", …"
-                } else {
-                    ""
-                }
+                if self.topics.len() > NAMES_LISTED_MAX { ", …" } else { "" }
             )
         } else {
             let near = names(near.into_iter().map(|(_, n)| n).collect());

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{Bounds, Engine};
+use super::engine::{Bounds, Engine, Held};
 use super::fault::Call;
 use super::signal::{Wake, deadline};
-use crate::batch::RecordBatch;
 use crate::ports::{CommittedOffset, Consumer, Fetched, Isolation, PortResult};
 use crate::wire::{Offset, Timestamp, TopicPartition};
 
@@ -17,7 +16,7 @@ struct Cursor {
     tp: TopicPartition,
     position: Offset,
     paused: bool,
-    held: Option<Arc<RecordBatch>>,
+    held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -31,12 +30,7 @@ pub(crate) struct LocalConsumer<E> {
 
 impl<E: Engine> LocalConsumer<E> {
     pub(crate) fn new(engine: Arc<E>, isolation: Isolation) -> Self {
-        Self {
-            engine,
-            isolation,
-            cursors: Vec::new(),
-            turn: 0,
-        }
+        Self { engine, isolation, cursors: Vec::new(), turn: 0 }
     }
 
     /// Reads what is there, a fair share of each partition first.
@@ -83,11 +77,7 @@ impl<E: Engine> LocalConsumer<E> {
         )?;
         Ok(run.map(|run| {
             cursor.position = run.next;
-            Fetched {
-                partition: cursor.tp.clone(),
-                records: Box::new(run.records),
-                next: run.next,
-            }
+            Fetched { partition: cursor.tp.clone(), records: Box::new(run.records), next: run.next }
         }))
     }
 

@@ -9,8 +9,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{iter, mem};
 
-use crate::ports::{CommittedOffset, PortError, PortErrorKind, PortResult};
+use crate::ports::{Clock, CommittedOffset, PortError, PortErrorKind, PortResult};
 use crate::wire::TopicPartition;
 
 /// A transactional id as one producer holds it.
@@ -53,6 +54,16 @@ struct Identity<W> {
     open: Option<Transaction<W>>,
 }
 
+impl<W> Identity<W> {
+    /// Has the open transaction timed out, or is its delayed end due?
+    fn is_due(&self, now: Duration) -> bool {
+        self.open.as_ref().is_some_and(|t| match t.ending {
+            Some(ending) => ending.due <= now,
+            None => t.since.saturating_add(self.timeout) <= now,
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Coordinator<W> {
     identities: BTreeMap<Arc<str>, Identity<W>>,
@@ -61,10 +72,7 @@ pub(crate) struct Coordinator<W> {
 
 impl<W> Default for Coordinator<W> {
     fn default() -> Self {
-        Self {
-            identities: BTreeMap::new(),
-            committed: BTreeMap::new(),
-        }
+        Self { identities: BTreeMap::new(), committed: BTreeMap::new() }
     }
 }
 
@@ -76,26 +84,36 @@ impl<W: Default> Coordinator<W> {
         timeout: Duration,
     ) -> PortResult<(Owner, Option<Ended<W>>)> {
         let id: Arc<str> = id.into();
-        let identity = self
-            .identities
-            .entry(Arc::clone(&id))
-            .or_insert_with(|| Identity {
-                epoch: 0,
-                timeout,
-                open: None,
-            });
+        let identity = self.identities.entry(Arc::clone(&id)).or_insert_with(|| Identity {
+            epoch: 0,
+            timeout,
+            open: None,
+        });
         if identity.open.as_ref().is_some_and(|t| t.ending.is_some()) {
             return Err(still_ending(&id));
         }
         identity.epoch += 1;
         identity.timeout = timeout;
-        let owner = Owner {
-            id,
-            epoch: identity.epoch,
-        };
+        let owner = Owner { id, epoch: identity.epoch };
         let old = identity.open.take();
         let ended = old.map(|t| t.end(owner.clone(), false));
         Ok((owner, ended))
+    }
+
+    /// Sets an epoch that was stored.
+    pub(crate) fn restore_epoch(&mut self, id: &str, epoch: u32) {
+        let identity = Identity { epoch, timeout: Duration::ZERO, open: None };
+        self.identities.insert(id.into(), identity);
+    }
+
+    /// Sets offsets that were stored.
+    pub(crate) fn restore_offset(
+        &mut self,
+        group: &str,
+        tp: TopicPartition,
+        offset: CommittedOffset,
+    ) {
+        self.commit_offsets(group, [(tp, offset)].into());
     }
 
     /// Is it still the owner?
@@ -142,36 +160,68 @@ impl<W: Default> Coordinator<W> {
         Ok(open.take().map(|t| t.end(owner.clone(), commit)))
     }
 
+    /// Starts to commit the owner's open transaction, if there is one: hands out what it did. The offsets stay pending, and
+    /// the id is busy, until [`finish_commit`](Self::finish_commit).
+    pub(crate) fn begin_commit(
+        &mut self,
+        owner: &Owner,
+    ) -> PortResult<Option<(W, BTreeMap<String, Offsets>)>> {
+        self.check(owner)?;
+        let identity = self.identities.get_mut(&owner.id);
+        let open = &mut identity.expect("an owner's id is known").open;
+        let Some(transaction) = open else {
+            return Ok(None);
+        };
+        if transaction.ending.is_some() {
+            return Err(still_ending(&owner.id));
+        }
+        transaction.ending = Some(Ending { due: Duration::MAX, commit: true });
+        let work = mem::take(&mut transaction.work);
+        Ok(Some((work, transaction.offsets.clone())))
+    }
+
+    /// Ends a commit that [`begin_commit`](Self::begin_commit) started; it took effect or did not.
+    pub(crate) fn finish_commit(&mut self, owner: &Owner, happened: bool) {
+        let identity = self.identities.get_mut(&owner.id);
+        let Some(ended) = identity.and_then(|i| i.open.take()) else {
+            return;
+        };
+        if happened {
+            for (group, offsets) in ended.offsets {
+                self.commit_offsets(&group, offsets);
+            }
+        }
+    }
+
     /// Decides the end of the open transaction, which takes effect when it is due.
     pub(crate) fn delay(&mut self, owner: &Owner, commit: bool, due: Duration) -> PortResult<()> {
         self.open(owner, due)?.ending = Some(Ending { due, commit });
         Ok(())
     }
 
-    /// Is any transaction open?
-    pub(crate) fn has_open(&self) -> bool {
-        self.identities.values().any(|i| i.open.is_some())
+    /// Has the time of any transaction come?
+    pub(crate) fn is_any_due(&self, clock: &dyn Clock) -> bool {
+        let mut open = self.identities.values().filter(|i| i.open.is_some());
+        let Some(first) = open.next() else {
+            return false;
+        };
+        let now = clock.elapsed();
+        iter::once(first).chain(open).any(|i| i.is_due(now))
     }
 
     /// Transactions whose time has come: a delayed end, or the time-out.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Ended<W>> {
         let mut ended = Vec::new();
         for (id, identity) in &mut self.identities {
-            let commit = match &identity.open {
-                Some(t) => match t.ending {
-                    Some(ending) if ending.due <= now => ending.commit,
-                    None if t.since + identity.timeout <= now => {
-                        identity.epoch += 1;
-                        false
-                    }
-                    _ => continue,
-                },
-                None => continue,
-            };
-            let owner = Owner {
-                id: Arc::clone(id),
-                epoch: identity.epoch,
-            };
+            if !identity.is_due(now) {
+                continue;
+            }
+            let ending = identity.open.as_ref().and_then(|t| t.ending);
+            if ending.is_none() {
+                identity.epoch += 1;
+            }
+            let commit = ending.is_some_and(|e| e.commit);
+            let owner = Owner { id: Arc::clone(id), epoch: identity.epoch };
             ended.extend(identity.open.take().map(|t| t.end(owner, commit)));
         }
         ended
@@ -207,6 +257,16 @@ impl<W: Default> Coordinator<W> {
         Ok(partitions.iter().filter_map(found).collect())
     }
 
+    /// Which groups have offsets of a topic, and for which partitions.
+    pub(crate) fn offsets_of(&self, topic: &str) -> Vec<(String, TopicPartition)> {
+        let mut found = Vec::new();
+        for (group, offsets) in &self.committed {
+            let of_topic = offsets.keys().filter(|tp| *tp.topic == *topic);
+            found.extend(of_topic.map(|tp| (group.clone(), tp.clone())));
+        }
+        found
+    }
+
     /// Forgets the offsets of a deleted topic.
     pub(crate) fn forget_topic(&mut self, topic: &str) {
         for offsets in self.committed.values_mut() {
@@ -223,12 +283,7 @@ impl<W> Transaction<W> {
     }
 
     fn end(self, owner: Owner, commit: bool) -> Ended<W> {
-        Ended {
-            owner,
-            offsets: self.offsets,
-            work: self.work,
-            commit,
-        }
+        Ended { owner, offsets: self.offsets, work: self.work, commit }
     }
 }
 
@@ -248,10 +303,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn offsets(at: i64) -> Offsets {
-        let committed = CommittedOffset {
-            offset: Offset(at),
-            metadata: String::new(),
-        };
+        let committed = CommittedOffset { offset: Offset(at), metadata: String::new() };
         [(TopicPartition::new("t", 0), committed)].into()
     }
 
@@ -261,20 +313,13 @@ mod tests {
         let (owner, _) = coordinator.init("id", TIMEOUT).unwrap();
         let start = Duration::from_secs(5);
         coordinator.open(&owner, start).unwrap().work.push(1);
-        assert!(
-            coordinator
-                .due(start + TIMEOUT - Duration::from_millis(1))
-                .is_empty()
-        );
+        assert!(coordinator.due(start + TIMEOUT - Duration::from_millis(1)).is_empty());
         let ended = coordinator.due(start + TIMEOUT);
         assert_eq!((ended.len(), ended[0].commit), (1, false));
         assert_eq!(ended[0].work, [1]);
         let kind = |r: PortResult<()>| r.unwrap_err().kind();
         assert_eq!(kind(coordinator.check(&owner)), PortErrorKind::Fenced);
-        assert_eq!(
-            kind(coordinator.take(&owner, true).map(drop)),
-            PortErrorKind::Fenced
-        );
+        assert_eq!(kind(coordinator.take(&owner, true).map(drop)), PortErrorKind::Fenced);
     }
 
     #[test]

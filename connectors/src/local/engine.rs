@@ -33,6 +33,13 @@ impl Shared {
             faults: Faults::default(),
         }
     }
+
+    /// Removes a member from its group as if its session had timed out.
+    pub(crate) fn expel(&self, group: &str, member: &str) -> bool {
+        let expelled = self.groups.expel(group, member);
+        self.signal.nudge();
+        expelled
+    }
 }
 
 /// The offsets that bound a partition.
@@ -92,6 +99,14 @@ pub(crate) struct TopicView {
     pub(crate) max_message_bytes: usize,
 }
 
+/// A run that a reader decoded and has not read to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// The number of the topic it is of: a topic made anew has another.
+    pub(crate) topic: u32,
+    pub(crate) batch: Arc<RecordBatch>,
+}
+
 /// Part of a partition, fetched.
 #[derive(Debug)]
 pub(crate) struct FetchedRun {
@@ -116,7 +131,7 @@ pub(crate) trait Engine: Send + Sync + fmt::Debug + 'static {
         &self,
         tp: &TopicPartition,
         position: Offset,
-        held: &mut Option<Arc<RecordBatch>>,
+        held: &mut Option<Held>,
         isolation: Isolation,
         max_records: usize,
     ) -> PortResult<Option<FetchedRun>>;

@@ -148,8 +148,5 @@ impl Fault {
 }
 
 fn unanswered(call: Call) -> PortError {
-    PortError::new(
-        PortErrorKind::Unknown,
-        format!("no answer to {call:?}: the fault plan says so"),
-    )
+    PortError::new(PortErrorKind::Unknown, format!("no answer to {call:?}: the fault plan says so"))
 }

@@ -72,11 +72,8 @@ impl Groups {
     fn join(&self, options: &MembershipOptions) -> PortResult<(u64, GroupMetadata)> {
         let mut groups = lock(&self.0);
         let group = groups.entry(options.group.clone()).or_default();
-        let shares: BTreeMap<_, _> = options
-            .shares
-            .iter()
-            .map(|s| (*s, Holding::default()))
-            .collect();
+        let shares: BTreeMap<_, _> =
+            options.shares.iter().map(|s| (*s, Holding::default())).collect();
         if group.members.is_empty() {
             group.shares = shares;
         } else if !group.shares.keys().eq(shares.keys()) {
@@ -168,10 +165,7 @@ impl Groups {
 fn gone(who: &GroupMetadata) -> PortError {
     PortError::new(
         PortErrorKind::Fenced,
-        format!(
-            "{:?} is not a member of group {:?} any more: join again",
-            who.member, who.group
-        ),
+        format!("{:?} is not a member of group {:?} any more: join again", who.member, who.group),
     )
 }
 
@@ -186,11 +180,7 @@ impl LocalMembership {
     pub(crate) fn join(shared: &Arc<Shared>, options: &MembershipOptions) -> PortResult<Self> {
         let (number, metadata) = shared.groups.join(options)?;
         shared.signal.nudge();
-        Ok(Self {
-            shared: Arc::clone(shared),
-            number,
-            metadata,
-        })
+        Ok(Self { shared: Arc::clone(shared), number, metadata })
     }
 }
 
@@ -243,9 +233,7 @@ impl Membership for LocalMembership {
 
     fn leave(&mut self) -> PortResult<()> {
         let mut groups = lock(&self.shared.groups.0);
-        let left = groups
-            .get_mut(&self.metadata.group)
-            .is_some_and(|g| g.remove(self.number));
+        let left = groups.get_mut(&self.metadata.group).is_some_and(|g| g.remove(self.number));
         drop(groups);
         if left {
             self.shared.signal.nudge();

@@ -99,16 +99,12 @@ impl<E: Engine> LocalProducer<E> {
         }
         let (kind, why) = match self.state {
             State::Plain => (PortErrorKind::Refused, "it has no transactional id"),
-            State::New => (
-                PortErrorKind::Refused,
-                "transactions are not initialized yet",
-            ),
+            State::New => (PortErrorKind::Refused, "transactions are not initialized yet"),
             State::Ready => (PortErrorKind::Refused, "no transaction is open"),
             State::Open => (PortErrorKind::Refused, "a transaction is open already"),
-            State::Failed => (
-                PortErrorKind::Abortable,
-                "the open transaction has failed: abort it",
-            ),
+            State::Failed => {
+                (PortErrorKind::Abortable, "the open transaction has failed: abort it")
+            }
             State::Over => (
                 PortErrorKind::Fenced,
                 "it was fenced, or the outcome of its last call is not known: make a new producer",
@@ -206,9 +202,7 @@ impl<E: Engine> LocalProducer<E> {
             None => engine.end(&owner, commit),
             Some(Fault::TakesEffectAfter(delay)) => {
                 self.tainted = true;
-                engine
-                    .end_later(&owner, commit, delay)
-                    .map(|()| Acknowledged::new())
+                engine.end_later(&owner, commit, delay).map(|()| Acknowledged::new())
             }
             Some(Fault::ArrivesAgainBefore(calls)) => {
                 self.tainted = true;
@@ -273,9 +267,7 @@ impl<E: Engine> Producer for LocalProducer<E> {
     fn begin(&mut self) -> PortResult<()> {
         self.expect("begin a transaction", &[State::Ready])?;
         self.call(Call::Begin, |producer| {
-            producer
-                .owner()
-                .map_or(Ok(()), |o| producer.engine.check(o))?;
+            producer.owner().map_or(Ok(()), |o| producer.engine.check(o))?;
             producer.clear();
             producer.state = State::Open;
             Ok(())
@@ -371,9 +363,7 @@ impl<E: Engine> Producer for LocalProducer<E> {
         offsets: &BTreeMap<TopicPartition, CommittedOffset>,
         group: &GroupMetadata,
     ) -> PortResult<()> {
-        self.call(Call::CommitOffsets, |producer| {
-            producer.engine.commit_offsets(offsets, group)
-        })
+        self.call(Call::CommitOffsets, |producer| producer.engine.commit_offsets(offsets, group))
     }
 
     fn is_tainted(&mut self) -> bool {

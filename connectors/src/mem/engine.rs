@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::partition::Partition;
 use crate::batch::RecordBatch;
 use crate::local::{
-    Bounds, Catalog, Coordinator, Ended, Engine, Existing, FetchedRun, Owner, Shared, TopicView,
-    lock,
+    Bounds, Catalog, Coordinator, Ended, Engine, Existing, FetchedRun, Held, Owner, Shared,
+    TopicView, lock,
 };
 use crate::ports::{
     Acknowledged, Clock, CommittedOffset, GroupMetadata, Isolation, NewTopic, PortResult, TopicInfo,
@@ -57,25 +57,17 @@ impl fmt::Debug for MemEngine {
 
 impl MemEngine {
     pub(super) fn new(clock: Arc<dyn Clock>, instance: String) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(clock)),
-            state: Mutex::default(),
-            instance,
-        }
+        Self { shared: Arc::new(Shared::new(clock)), state: Mutex::default(), instance }
     }
 
     /// The state, after everything whose time has come.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
-        if state.coordinator.has_open() {
-            let due = state.coordinator.due(self.shared.clock.elapsed());
-            let any = !due.is_empty();
-            for ended in due {
+        if state.coordinator.is_any_due(&*self.shared.clock) {
+            for ended in state.coordinator.due(self.shared.clock.elapsed()) {
                 state.carry_out(ended);
             }
-            if any {
-                self.shared.signal.arrived();
-            }
+            self.shared.signal.arrived();
         }
         state
     }
@@ -138,7 +130,7 @@ impl Engine for MemEngine {
         &self,
         tp: &TopicPartition,
         position: Offset,
-        _held: &mut Option<Arc<RecordBatch>>,
+        _held: &mut Option<Held>,
         isolation: Isolation,
         max_records: usize,
     ) -> PortResult<Option<FetchedRun>> {
@@ -234,9 +226,7 @@ impl Engine for MemEngine {
     ) -> PortResult<()> {
         let mut state = self.state();
         self.shared.groups.check(group)?;
-        state
-            .coordinator
-            .commit_offsets(&group.group, offsets.clone());
+        state.coordinator.commit_offsets(&group.group, offsets.clone());
         Ok(())
     }
 

@@ -72,11 +72,7 @@ impl Partition {
         let Some(first) = self.open.remove(id) else {
             return;
         };
-        let fate = if commit {
-            Fate::Committed
-        } else {
-            Fate::Aborted
-        };
+        let fate = if commit { Fate::Committed } else { Fate::Aborted };
         let from = self.runs.partition_point(|r| r.base < first);
         let mine = self.runs.iter_mut().skip(from);
         for run in mine.filter(|r| matches!(&r.fate, Fate::Open(of) if of == id)) {
@@ -112,10 +108,7 @@ impl Partition {
             |run: &&Run| isolation == Isolation::ReadUncommitted || run.fate == Fate::Committed;
         let Some(run) = below.find(visible) else {
             // Only markers and aborted records lie here.
-            return Ok(Some(FetchedRun {
-                records: BatchSlice::default(),
-                next: limit,
-            }));
+            return Ok(Some(FetchedRun { records: BatchSlice::default(), next: limit }));
         };
         let from = run.batch.index_of(position);
         let to = run.batch.len().min(from + max_records);
@@ -124,10 +117,7 @@ impl Partition {
         } else {
             below.find(visible).map_or(limit, |r| r.base)
         };
-        Ok(Some(FetchedRun {
-            records: BatchSlice::new(Arc::clone(&run.batch), from..to),
-            next,
-        }))
+        Ok(Some(FetchedRun { records: BatchSlice::new(Arc::clone(&run.batch), from..to), next }))
     }
 
     /// The first record whose timestamp is not below `time`.

@@ -14,10 +14,7 @@ fn shares(groups: &[(u32, i32)]) -> Vec<Share> {
 
 fn assigned(member: &mut dyn Membership) -> Vec<Share> {
     let event = member.poll().unwrap();
-    assert!(
-        event.revoked.is_empty() && event.lost.is_empty(),
-        "{event:?}"
-    );
+    assert!(event.revoked.is_empty() && event.lost.is_empty(), "{event:?}");
     event.assigned
 }
 
@@ -75,9 +72,7 @@ pub(crate) fn a_stale_member_cannot_commit(bench: &Bench) {
     assigned(member.as_mut());
     let mut producer = bench.transactional("id");
     producer.begin().unwrap();
-    producer
-        .send_offsets(&offsets("t", 1), &member.metadata())
-        .unwrap();
+    producer.send_offsets(&offsets("t", 1), &member.metadata()).unwrap();
     producer.commit().unwrap();
 
     // A generation that has passed.
@@ -89,9 +84,7 @@ pub(crate) fn a_stale_member_cannot_commit(bench: &Bench) {
     assert_eq!(kind(plain), PortErrorKind::Fenced);
     // The member itself is current until it has released.
     producer.begin().unwrap();
-    producer
-        .send_offsets(&offsets("t", 2), &member.metadata())
-        .unwrap();
+    producer.send_offsets(&offsets("t", 2), &member.metadata()).unwrap();
     producer.commit().unwrap();
     member.release(&revoked).unwrap();
     assert_eq!(assigned(second.as_mut()), revoked);
@@ -162,11 +155,7 @@ pub(crate) fn shares_stay_where_they_are_when_members_come_and_go(bench: &Bench)
     }
     members.remove(0).leave().unwrap();
     let freed = owned.remove(0);
-    assert_eq!(
-        settle(&mut members, &mut owned),
-        freed.len(),
-        "only its own"
-    );
+    assert_eq!(settle(&mut members, &mut owned), freed.len(), "only its own");
 }
 
 pub(crate) fn a_waiting_worker_hears_of_a_change(bench: &Bench) {

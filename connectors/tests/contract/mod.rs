@@ -42,6 +42,7 @@ macro_rules! contract {
                 an_open_transaction_times_out_by_the_backends_clock,
                 calls_out_of_order_are_refused,
                 two_producers_write_one_partition_without_overlap,
+                writers_and_a_reader_in_parallel_lose_and_repeat_nothing,
                 an_unknown_outcome_ends_the_producer_and_is_found_out_by_opening_anew,
                 a_refused_transaction_can_only_be_aborted,
                 a_delayed_commit_holds_its_offsets,

@@ -72,9 +72,7 @@ pub(crate) fn a_run_larger_than_asked_for_is_handed_out_in_parts(bench: &Bench) 
         consumer.poll(Duration::ZERO, 2, &mut fetched).unwrap();
         assert_eq!(fetched.len(), 1);
         let records = &fetched[0].records;
-        let offsets: Vec<_> = (0..records.len())
-            .map(|i| records.get(i).offset.0)
-            .collect();
+        let offsets: Vec<_> = (0..records.len()).map(|i| records.get(i).offset.0).collect();
         seen.push((offsets, fetched[0].next.0));
     }
     assert_eq!(seen, [(vec![1, 2], 3), (vec![3, 4], 5)]);
@@ -279,11 +277,7 @@ pub(crate) fn deleted_records_are_gone_and_the_rest_stays(bench: &Bench) {
         delete(before).unwrap();
         let start = consumer.beginning_offsets(&[tp("t", 0)]).unwrap();
         assert_eq!(start[&tp("t", 0)], Offset(2), "it never moves back");
-        let offsets: Vec<_> = bench
-            .read("t", 0, Offset(2))
-            .iter()
-            .map(|r| r.offset)
-            .collect();
+        let offsets: Vec<_> = bench.read("t", 0, Offset(2)).iter().map(|r| r.offset).collect();
         assert_eq!(offsets, [2, 3]);
     }
     consumer.assign(&[(tp("t", 0), Offset(1))]).unwrap();
@@ -311,10 +305,7 @@ pub(crate) fn a_record_over_the_topics_limit_is_refused_and_named(bench: &Bench)
         "a record of 101 bytes for small-0 is too large: max.message.bytes of the topic is 100"
     );
     let huge = "x".repeat(1_048_589);
-    assert_eq!(
-        kind(producer.send(usual, 0, &text(&huge))),
-        PortErrorKind::Refused
-    );
+    assert_eq!(kind(producer.send(usual, 0, &text(&huge))), PortErrorKind::Refused);
     producer.send(usual, 0, &text(&huge[1..])).unwrap();
     let nowhere = producer.send(usual, 1, &text("a"));
     assert_eq!(
@@ -392,9 +383,7 @@ pub(crate) fn a_topic_made_anew_has_another_identity(bench: &Bench) {
     bench.create("t", 1);
     bench.produce("t", &["a"]);
     let mut producer = bench.plain();
-    producer
-        .commit_offsets(&offsets("t", 1), &nobody("g"))
-        .unwrap();
+    producer.commit_offsets(&offsets("t", 1), &nobody("g")).unwrap();
     let mut admin = bench.backend.admin().unwrap();
     let before = admin.describe(&["t"]).unwrap()["t"].id.clone();
     admin.delete(&["t", "nope"]).unwrap();

@@ -23,19 +23,25 @@ pub(crate) trait Control {
     fn expel(&self, group: &str, member: &str) -> bool;
 }
 
-impl Control for MemBroker {
-    fn set_faults(&self, plan: FaultPlan) {
-        Self::set_faults(self, plan);
-    }
+macro_rules! control {
+    ($($broker:ty),+) => {$(
+        impl Control for $broker {
+            fn set_faults(&self, plan: FaultPlan) {
+                Self::set_faults(self, plan);
+            }
 
-    fn faults_left(&self) -> usize {
-        Self::faults_left(self)
-    }
+            fn faults_left(&self) -> usize {
+                Self::faults_left(self)
+            }
 
-    fn expel(&self, group: &str, member: &str) -> bool {
-        Self::expel(self, group, member)
-    }
+            fn expel(&self, group: &str, member: &str) -> bool {
+                Self::expel(self, group, member)
+            }
+        }
+    )+};
 }
+
+control!(MemBroker, LogBroker);
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,37 +70,31 @@ pub(crate) fn text(value: &str) -> NewRecord<'_> {
 }
 
 pub(crate) fn at(value: &str, timestamp: i64) -> NewRecord<'_> {
-    NewRecord {
-        timestamp: Timestamp(timestamp),
-        ..text(value)
-    }
+    NewRecord { timestamp: Timestamp(timestamp), ..text(value) }
 }
 
 pub(crate) fn offsets(topic: &str, next: i64) -> BTreeMap<TopicPartition, CommittedOffset> {
-    let committed = CommittedOffset {
-        offset: Offset(next),
-        metadata: format!("at {next}"),
-    };
+    let committed = CommittedOffset { offset: Offset(next), metadata: format!("at {next}") };
     [(tp(topic, 0), committed)].into()
 }
 
 /// A group without members.
 pub(crate) fn nobody(group: &str) -> GroupMetadata {
-    GroupMetadata {
-        group: group.into(),
-        member: String::new(),
-        generation: -1,
-    }
+    GroupMetadata { group: group.into(), member: String::new(), generation: -1 }
 }
 
 impl Bench {
+    /// A bench around a broker.
+    pub(crate) fn new<B>(broker: B, clock: Arc<ManualClock>) -> Self
+    where
+        B: Backend + Control + Clone + 'static,
+    {
+        Self { backend: Arc::new(broker.clone()), clock, control: Box::new(broker), _keep: None }
+    }
+
     pub(crate) fn create_with(&self, topic: &str, partitions: i32, config: &[(&str, &str)]) {
         let config = config.iter().map(|(k, v)| ((*k).into(), (*v).into()));
-        let topic = NewTopic {
-            name: topic.into(),
-            partitions,
-            config: config.collect(),
-        };
+        let topic = NewTopic { name: topic.into(), partitions, config: config.collect() };
         self.backend.admin().unwrap().create(&[topic]).unwrap();
     }
 
@@ -127,10 +127,7 @@ impl Bench {
     }
 
     pub(crate) fn consumer(&self, isolation: Isolation) -> Box<dyn Consumer> {
-        let options = ConsumerOptions {
-            isolation,
-            client_id: "reader".into(),
-        };
+        let options = ConsumerOptions { isolation, client_id: "reader".into() };
         self.backend.consumer(&options).unwrap()
     }
 

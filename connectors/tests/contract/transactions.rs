@@ -77,12 +77,9 @@ pub(crate) fn commit_tells_the_offset_after_the_last_own_record(bench: &Bench) {
 pub(crate) fn positions_pass_markers_up_to_the_end(bench: &Bench) {
     bench.create("t", 1);
     let mut producer = bench.transactional("id");
-    for (values, commit) in [
-        (&["a", "b"][..], true),
-        (&["x"], false),
-        (&["c"], true),
-        (&["x", "y"], false),
-    ] {
+    for (values, commit) in
+        [(&["a", "b"][..], true), (&["x"], false), (&["c"], true), (&["x", "y"], false)]
+    {
         producer.begin().unwrap();
         send(producer.as_mut(), "t", values);
         producer.flush().unwrap();
@@ -119,11 +116,7 @@ pub(crate) fn initializing_again_fences_and_aborts_the_older_producer(bench: &Be
     let mut other = bench.transactional("other");
     let mut new = bench.transactional("id");
 
-    assert_eq!(
-        bench.committed("g", "t").unwrap(),
-        None,
-        "aborted, not pending"
-    );
+    assert_eq!(bench.committed("g", "t").unwrap(), None, "aborted, not pending");
     send(old.as_mut(), "t", &["late"]);
     assert_eq!(kind(old.flush()), PortErrorKind::Fenced);
     assert_eq!(kind(old.commit()), PortErrorKind::Fenced);
@@ -142,9 +135,7 @@ pub(crate) fn offsets_take_effect_with_the_transaction(bench: &Bench) {
     let mut producer = bench.transactional("id");
     for (next, commit) in [(3, true), (5, false)] {
         producer.begin().unwrap();
-        producer
-            .send_offsets(&offsets("t", next), &nobody("g"))
-            .unwrap();
+        producer.send_offsets(&offsets("t", next), &nobody("g")).unwrap();
         if commit {
             producer.commit().unwrap();
         } else {
@@ -154,9 +145,7 @@ pub(crate) fn offsets_take_effect_with_the_transaction(bench: &Bench) {
         assert_eq!(committed, offsets("t", 3)[&tp("t", 0)]);
     }
     assert_eq!(bench.committed("another", "t").unwrap(), None);
-    producer
-        .commit_offsets(&offsets("t", 4), &nobody("g"))
-        .unwrap();
+    producer.commit_offsets(&offsets("t", 4), &nobody("g")).unwrap();
     let committed = bench.committed("g", "t").unwrap().unwrap();
     assert_eq!(committed.offset, Offset(4), "outside a transaction at once");
 }
@@ -166,9 +155,7 @@ pub(crate) fn offsets_are_pending_until_the_transaction_ends(bench: &Bench) {
     bench.create("u", 1);
     let mut producer = bench.transactional("id");
     producer.begin().unwrap();
-    producer
-        .send_offsets(&offsets("t", 3), &nobody("g"))
-        .unwrap();
+    producer.send_offsets(&offsets("t", 3), &nobody("g")).unwrap();
     let held = bench.committed("g", "t").unwrap_err();
     assert_eq!(held.kind(), PortErrorKind::Retriable);
     assert!(held.to_string().contains("t-0"));
@@ -184,9 +171,7 @@ pub(crate) fn an_open_transaction_times_out_by_the_backends_clock(bench: &Bench)
     producer.begin().unwrap();
     send(producer.as_mut(), "t", &["a"]);
     producer.flush().unwrap();
-    producer
-        .send_offsets(&offsets("t", 3), &nobody("g"))
-        .unwrap();
+    producer.send_offsets(&offsets("t", 3), &nobody("g")).unwrap();
     bench.clock.advance(TIMEOUT - Duration::from_millis(1));
     assert_eq!(kind(bench.committed("g", "t")), PortErrorKind::Retriable);
     bench.clock.advance(Duration::from_millis(1));
@@ -245,31 +230,62 @@ pub(crate) fn two_producers_write_one_partition_without_overlap(bench: &Bench) {
     assert!(reads.is_sorted_by(|a, b| a.offset < b.offset));
 }
 
+pub(crate) fn writers_and_a_reader_in_parallel_lose_and_repeat_nothing(bench: &Bench) {
+    const TRANSACTIONS: usize = 100;
+    bench.create("t", 1);
+    let writers = ["one", "two"].map(|id| {
+        let mut producer = bench.transactional(id);
+        std::thread::spawn(move || {
+            for n in 0..TRANSACTIONS {
+                producer.begin().unwrap();
+                let values = ["a", "b"].map(|part| format!("{id} {n:04} {part}"));
+                send(producer.as_mut(), "t", &[&values[0], &values[1]]);
+                if n % 3 == 2 {
+                    producer.abort().unwrap();
+                } else {
+                    producer.commit().unwrap();
+                }
+            }
+        })
+    });
+    let mut consumer = bench.consumer(Isolation::ReadCommitted);
+    consumer.assign(&[(tp("t", 0), Offset(0))]).unwrap();
+    let mut reads = Vec::new();
+    loop {
+        let finished = writers.iter().all(std::thread::JoinHandle::is_finished);
+        reads.extend(drain(consumer.as_mut()).0);
+        if finished {
+            break;
+        }
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert!(reads.is_sorted_by(|a, b| a.offset < b.offset));
+    for id in ["one", "two"] {
+        let mine = reads.iter().filter_map(|r| r.value.as_deref());
+        let mine: Vec<_> = mine.filter(|v| v.starts_with(id)).collect();
+        let committed = (0..TRANSACTIONS).filter(|n| n % 3 != 2);
+        let expected = committed.flat_map(|n| ["a", "b"].map(|p| format!("{id} {n:04} {p}")));
+        assert_eq!(mine, expected.collect::<Vec<_>>());
+    }
+}
+
 pub(crate) fn an_unknown_outcome_ends_the_producer_and_is_found_out_by_opening_anew(bench: &Bench) {
     bench.create("t", 1);
-    let cases = [
-        (Fault::AnswerLost, "happened", true),
-        (Fault::RequestLost, "did not happen", false),
-    ];
+    let cases =
+        [(Fault::AnswerLost, "happened", true), (Fault::RequestLost, "did not happen", false)];
     for (fault, value, happened) in cases {
-        bench
-            .control
-            .set_faults(FaultPlan::new().on(Call::Commit, 2, fault));
+        bench.control.set_faults(FaultPlan::new().on(Call::Commit, 2, fault));
         let mut producer = bench.transactional("id");
         producer.begin().unwrap();
         producer.commit().unwrap();
         producer.begin().unwrap();
         send(producer.as_mut(), "t", &[value]);
-        producer
-            .send_offsets(&offsets("t", 3), &nobody(value))
-            .unwrap();
+        producer.send_offsets(&offsets("t", 3), &nobody(value)).unwrap();
         assert_eq!(kind(producer.commit()), PortErrorKind::Unknown);
         assert!(producer.is_tainted());
-        assert_eq!(
-            kind(producer.abort()),
-            PortErrorKind::Fenced,
-            "no other call"
-        );
+        assert_eq!(kind(producer.abort()), PortErrorKind::Fenced, "no other call");
         assert_eq!(bench.control.faults_left(), 0);
         drop(bench.transactional("id"));
         assert_eq!(bench.values("t").contains(&value.to_owned()), happened);
@@ -280,9 +296,7 @@ pub(crate) fn an_unknown_outcome_ends_the_producer_and_is_found_out_by_opening_a
 pub(crate) fn a_refused_transaction_can_only_be_aborted(bench: &Bench) {
     bench.create("t", 1);
     let refuse = Fault::Fails(PortErrorKind::Abortable);
-    bench
-        .control
-        .set_faults(FaultPlan::new().on(Call::Flush, 2, refuse));
+    bench.control.set_faults(FaultPlan::new().on(Call::Flush, 2, refuse));
     let mut producer = bench.transactional("id");
     producer.begin().unwrap();
     send(producer.as_mut(), "t", &["a"]);
@@ -303,15 +317,11 @@ pub(crate) fn a_delayed_commit_holds_its_offsets(bench: &Bench) {
     bench.create("t", 1);
     let delay = Duration::from_secs(5);
     let late = Fault::TakesEffectAfter(delay);
-    bench
-        .control
-        .set_faults(FaultPlan::new().on(Call::Commit, 1, late));
+    bench.control.set_faults(FaultPlan::new().on(Call::Commit, 1, late));
     let mut producer = bench.transactional("id");
     producer.begin().unwrap();
     send(producer.as_mut(), "t", &["a"]);
-    producer
-        .send_offsets(&offsets("t", 3), &nobody("g"))
-        .unwrap();
+    producer.send_offsets(&offsets("t", 3), &nobody("g")).unwrap();
     producer.commit().unwrap();
     assert!(bench.values("t").is_empty());
     assert_eq!(kind(bench.committed("g", "t")), PortErrorKind::Retriable);
