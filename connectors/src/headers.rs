@@ -29,11 +29,7 @@ impl Headers {
 
     /// Takes packed headers as they are; the caller got them from [`HeadersRef::packed`].
     pub fn from_packed(packed: &[u8]) -> Self {
-        if packed.is_empty() {
-            Self(None)
-        } else {
-            Self(Some(packed.into()))
-        }
+        if packed.is_empty() { Self(None) } else { Self(Some(packed.into())) }
     }
 
     /// Collects headers in order.
@@ -76,10 +72,7 @@ impl Headers {
 
     /// The value of the last header of that name: `None` when there is none, `Some(None)` when its value is null.
     pub fn last(&self, name: &str) -> Option<Option<&[u8]>> {
-        self.iter()
-            .filter(|(n, _)| *n == name)
-            .last()
-            .map(|(_, v)| v)
+        self.iter().filter(|(n, _)| *n == name).last().map(|(_, v)| v)
     }
 
     /// Are there none?
@@ -123,10 +116,7 @@ impl<'a> HeadersRef<'a> {
 impl fmt::Debug for HeadersRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map()
-            .entries(
-                self.iter()
-                    .map(|(n, v)| (n, v.map(String::from_utf8_lossy))),
-            )
+            .entries(self.iter().map(|(n, v)| (n, v.map(String::from_utf8_lossy))))
             .finish()
     }
 }
@@ -155,10 +145,7 @@ impl<'a> Iterator for HeadersIter<'a> {
 }
 
 /// Takes a length and that many bytes: `None` when malformed, `Some(None)` for null.
-#[expect(
-    clippy::option_option,
-    reason = "malformed and null are different things"
-)]
+#[expect(clippy::option_option, reason = "malformed and null are different things")]
 fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let length = unzigzag(get_varint(rest)?);
     if length < 0 {
@@ -212,19 +199,12 @@ mod tests {
     #[test]
     fn packed_form_is_kafka_streams_own() {
         let hex = |h: &Headers| {
-            h.as_ref()
-                .packed()
-                .iter()
-                .map(|b| format!("{b:02x}"))
-                .collect::<String>()
+            h.as_ref().packed().iter().map(|b| format!("{b:02x}")).collect::<String>()
         };
         let one = Headers::new().with("h", Some(b"v"));
         assert_eq!(hex(&Headers::new()), "");
         assert_eq!(hex(&one), "0202680276");
-        let four = one
-            .with("n", None)
-            .with("e", Some(b""))
-            .with("h", Some(b"2"));
+        let four = one.with("n", None).with("e", Some(b"")).with("h", Some(b"2"));
         assert_eq!(hex(&four), "0802680276026e0102650002680232");
         assert_eq!(four.last("h"), Some(Some(&b"2"[..])));
         assert_eq!(four.last("n"), Some(None));

@@ -60,12 +60,9 @@ mod tests {
 
     #[test]
     fn partitions_match_the_java_client() {
-        for (key, partitions, partition) in [
-            ("", 7, 2),
-            ("a", 50, 24),
-            ("abc", 16, 11),
-            ("ä€😀", 100, 98),
-        ] {
+        for (key, partitions, partition) in
+            [("", 7, 2), ("a", 50, 24), ("abc", 16, 11), ("ä€😀", 100, 98)]
+        {
             assert_eq!(partition_for(key.as_bytes(), partitions), partition);
         }
     }

@@ -51,11 +51,7 @@ pub struct PortError {
 impl PortError {
     /// Makes one; the message says what was attempted, on what, and what to do.
     pub fn new(kind: PortErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            source: None,
-        }
+        Self { kind, message: message.into(), source: None }
     }
 
     /// Adds the cause.
@@ -89,13 +85,7 @@ pub struct Fetched {
 
 impl fmt::Debug for Fetched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} records, next {}",
-            self.partition,
-            self.records.len(),
-            self.next
-        )
+        write!(f, "{}: {} records, next {}", self.partition, self.records.len(), self.next)
     }
 }
 

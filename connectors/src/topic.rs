@@ -26,11 +26,7 @@ pub struct Topic<K, V> {
 impl<K: DefaultSerde, V: DefaultSerde> Topic<K, V> {
     /// Declares a topic whose types have a [`DefaultSerde`].
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self {
-            name: name.into(),
-            key: K::default_serde(),
-            value: V::default_serde(),
-        }
+        Self { name: name.into(), key: K::default_serde(), value: V::default_serde() }
     }
 }
 
@@ -46,11 +42,7 @@ impl<K, V> Topic<K, V> {
         key: SharedSerde<K>,
         value: SharedSerde<V>,
     ) -> Self {
-        Self {
-            name: name.into(),
-            key,
-            value,
-        }
+        Self { name: name.into(), key, value }
     }
 
     /// The topic's name.
