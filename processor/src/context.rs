@@ -97,7 +97,7 @@ impl Context<'_> {
         V: Clone + Send + 'static,
     {
         let entered = self.enter(&record)?;
-        let result = self.to_children(record);
+        let result = self.pass_on(record);
         self.leave(entered);
         result
     }
@@ -152,7 +152,7 @@ impl Context<'_> {
         }
     }
 
-    fn to_children<K, V>(&mut self, record: Record<K, V>) -> NodeResult
+    fn pass_on<K, V>(&mut self, record: Record<K, V>) -> NodeResult
     where
         K: Clone + Send + 'static,
         V: Clone + Send + 'static,

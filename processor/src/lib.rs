@@ -14,6 +14,7 @@
 //! | `test_driver` | any topology without a broker |
 //! | `collector` | the worker's one producer and its transaction |
 
+mod assignment;
 mod cache;
 mod collector;
 mod config;
@@ -26,6 +27,7 @@ mod plan;
 mod processor;
 mod punctuate;
 mod record;
+mod restore;
 mod runtime;
 mod setup;
 mod sink;
@@ -34,6 +36,7 @@ mod stores;
 mod task;
 mod test_driver;
 mod topology;
+mod worker;
 
 pub use collector::{Collector, ResolvedTopic};
 pub use config::{OnError, TaskConfig, TimestampPolicy};
@@ -48,7 +51,8 @@ pub use processor::{Processor, ProcessorContext, Punctuation, supply};
 pub use punctuate::{PunctuationType, TimerId};
 pub use record::{Change, Record, RecordContext, RecordMetadata};
 pub use runtime::{
-    MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, StateConfig, StateEngine, Until,
+    MissingOutputs, ReplayFrom, RunError, RuntimeConfig, StartAt, StartError, StateConfig,
+    StateEngine, StopHandle, Streams, StreamsSpec, Summary, Until, promise,
 };
 pub use setup::Setup;
 pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};

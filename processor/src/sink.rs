@@ -92,13 +92,12 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
         };
         let chosen = partitioner(name, &record.key, &record.value, topic.partitions)
             .map_err(NodeError::user)?;
-        if let Partitions::Only(partitions) = &chosen {
-            if let Some(&partition) =
+        if let Partitions::Only(partitions) = &chosen
+            && let Some(&partition) =
                 partitions.iter().find(|p| !(0..topic.partitions).contains(*p))
-            {
-                let (topic, partitions) = (name.to_owned(), topic.partitions);
-                return Err(UsageError::NoSuchPartition { topic, partition, partitions }.into());
-            }
+        {
+            let (topic, partitions) = (name.to_owned(), topic.partitions);
+            return Err(UsageError::NoSuchPartition { topic, partition, partitions }.into());
         }
         Ok(chosen)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_connectors::{Admin, NewTopic, TopicInfo};
 
 use super::{Plan, PlanError, written};
-use crate::topology::{NodeKind, TopicRef, Topology, changelog_config, repartition_config};
+use crate::topology::{InternalTopicKind, NodeKind, TopicRef, Topology};
 
 /// How many similar or existing names a message lists.
 const NAMES_LISTED_MAX: usize = 3;
@@ -73,30 +73,24 @@ fn new_topic(name: &str, partitions: i32, config: BTreeMap<String, String>) -> N
     NewTopic { name: name.to_owned(), partitions, config }
 }
 
-/// Repartition topics, then changelogs, each by name.
+/// The topics that belong to the application, with their partition counts.
 pub(super) fn internal(plan: &Plan) -> Vec<NewTopic> {
     let app = &plan.application_id;
-    let mut topics = Vec::new();
-    for name in plan.topology.internal_topics().keys() {
-        let name = TopicRef::Internal(Arc::clone(name)).resolve(app);
-        if let Some(&partitions) = plan.partitions.get(&name) {
-            topics.push(new_topic(&name, partitions, repartition_config()));
-        }
-    }
     let stores: Vec<_> = plan.topology.stores().collect();
-    let subs = plan.topology.sub_topologies().iter().zip(&plan.parts);
-    let mut changelogs: Vec<NewTopic> = subs
-        .flat_map(|(sub, part)| sub.stores.iter().map(|no| (no.0 as usize, part.tasks)))
-        .filter(|(no, _)| stores[*no].source_as_changelog.is_none())
-        .filter_map(|(no, tasks)| {
-            let def = &stores[no].def;
-            def.logging.as_ref()?;
-            Some(new_topic(&def.changelog_topic(app), tasks, changelog_config(def)))
-        })
-        .collect();
-    changelogs.sort_by(|a, b| a.name.cmp(&b.name));
-    topics.extend(changelogs);
-    topics
+    let mut tasks: BTreeMap<String, i32> = BTreeMap::new();
+    for (sub, part) in plan.topology.sub_topologies().iter().zip(&plan.parts) {
+        let changelogs = sub.stores.iter().map(|no| stores[no.0 as usize].def.changelog_topic(app));
+        tasks.extend(changelogs.map(|name| (name, part.tasks)));
+    }
+    let topics = plan.topology.internal_topics_for(app).into_iter().filter_map(|topic| {
+        let partitions = match topic.kind {
+            InternalTopicKind::Repartition => plan.partitions.get(&topic.name),
+            InternalTopicKind::Changelog => tasks.get(&*topic.name),
+            InternalTopicKind::SourceAsChangelog => None,
+        };
+        Some(new_topic(&topic.name, *partitions?, topic.config))
+    });
+    topics.collect()
 }
 
 /// The topics that sinks always write, with the suffix. They would be made as wide as the topic without the suffix is, else

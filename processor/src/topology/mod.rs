@@ -32,7 +32,6 @@ pub use describe::{
 pub use error::{TopologyError, check_name};
 pub use groups::SubTopology;
 pub use internal::{InternalTopicDef, InternalTopicKind};
-pub(crate) use internal::{changelog_config, repartition_config};
 
 /// Names a task: a sub-topology on one partition number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

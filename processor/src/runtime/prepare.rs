@@ -1,0 +1,164 @@
+//! What comes before the first worker: settings that fit together, a replay made fresh, where the run begins and ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_connectors::{
+    Admin, Backend, CommittedOffset, Consumer, ConsumerOptions, GroupMetadata, Isolation, NewTopic,
+    Offset, PortErrorKind, PortResult, ProducerOptions, Timestamp, TopicPartition,
+};
+use thalweg_txn::Guarantee;
+
+use super::config::{MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, Until};
+use super::error::StartError;
+use super::state::Engines;
+use crate::plan::{Plan, PlanError};
+use crate::worker::{Ends, Order};
+
+/// Checks that settings fit together, and settles what a replay leaves no choice in.
+pub(super) fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartError> {
+    let mut config = config.clone();
+    if config.workers == 0 {
+        return Err(StartError::NoWorkers);
+    }
+    let (interval, timeout) = (config.commit_interval(), config.transaction_timeout);
+    if config.guarantee == Guarantee::ExactlyOnce && interval >= timeout {
+        return Err(StartError::CommitInterval { interval, timeout });
+    }
+    let StartAt::Replay { from, warm_up } = config.start else {
+        return Ok(config);
+    };
+    let task = &mut config.task;
+    let (application_id, suffix) = (&task.application_id, &task.output_suffix);
+    if suffix.is_empty() || !application_id.ends_with(&**suffix) {
+        let (application_id, suffix) = (application_id.to_string(), suffix.to_string());
+        return Err(StartError::NotAReplay { application_id, suffix });
+    }
+    match from {
+        _ if warm_up.is_zero() => {}
+        ReplayFrom::Time(from) => task.output_from = task.output_from.or(Some(from)),
+        ReplayFrom::Beginning | ReplayFrom::Offset(_) => return Err(StartError::WarmUpNeedsTime),
+    }
+    // No clock and no race decides what a replay writes, and in which order.
+    task.cache_max_bytes = 0;
+    config.workers = 1;
+    Ok(config)
+}
+
+/// Makes the topics of the run; those of a replay anew.
+pub(super) fn topics(
+    plan: &Plan,
+    config: &RuntimeConfig,
+    admin: &mut dyn Admin,
+) -> Result<(), StartError> {
+    let mut missing_outputs = config.missing_outputs;
+    if let StartAt::Replay { .. } = config.start {
+        let own: Vec<&NewTopic> = plan.internal_topics().iter().chain(plan.outputs()).collect();
+        let own: Vec<&str> = own.into_iter().map(|topic| topic.name.as_str()).collect();
+        admin.delete(&own).map_err(PlanError::from)?;
+        missing_outputs = MissingOutputs::Create;
+    }
+    Ok(plan.create_topics(missing_outputs, admin)?)
+}
+
+/// Discards what an earlier replay of the same name left.
+pub(super) fn discard_state(plan: &Plan, engines: &dyn Engines) -> Result<(), StartError> {
+    for task in plan.tasks() {
+        engines.discard(task)?;
+    }
+    Ok(())
+}
+
+/// Looks at the inputs before anybody reads them.
+pub(super) struct Reader {
+    consumer: Box<dyn Consumer>,
+    plan: Arc<Plan>,
+}
+
+impl Reader {
+    pub(super) fn new(backend: &dyn Backend, plan: &Arc<Plan>) -> PortResult<Self> {
+        let client_id = format!("{}-start", plan.application_id());
+        let options = ConsumerOptions { isolation: Isolation::ReadCommitted, client_id };
+        Ok(Self { consumer: backend.consumer(&options)?, plan: Arc::clone(plan) })
+    }
+
+    /// Commits where a replay begins, so that its workers go on from there, also after a failure.
+    pub(super) fn commit_start(
+        &mut self,
+        backend: &dyn Backend,
+        from: ReplayFrom,
+        warm_up: Duration,
+    ) -> Result<(), StartError> {
+        let mut starts = self.consumer.beginning_offsets(&self.plan.internal_inputs())?;
+        starts.extend(self.external_starts(from, warm_up)?);
+        let offsets = starts
+            .into_iter()
+            .map(|(tp, offset)| (tp, CommittedOffset { offset, metadata: String::new() }))
+            .collect();
+        let group = self.plan.application_id().to_string();
+        let mut producer = backend.producer(&ProducerOptions {
+            transactional_id: None,
+            transaction_timeout: Duration::from_secs(60),
+            client_id: format!("{group}-start"),
+        })?;
+        let nobody = GroupMetadata { group, member: String::new(), generation: -1 };
+        producer.commit_offsets(&offsets, &nobody).map_err(|error| match error.kind() {
+            PortErrorKind::Fenced => StartError::ReplayIsRunning(nobody.group.clone()),
+            _ => StartError::Port(error),
+        })
+    }
+
+    fn external_starts(
+        &mut self,
+        from: ReplayFrom,
+        warm_up: Duration,
+    ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
+        let all = self.plan.external_inputs();
+        match from {
+            ReplayFrom::Beginning => self.consumer.beginning_offsets(&all),
+            ReplayFrom::Time(time) => {
+                let warm_up = i64::try_from(warm_up.as_millis()).unwrap_or(i64::MAX);
+                self.offsets_at(&all, Timestamp(time.0.saturating_sub(warm_up)))
+            }
+            ReplayFrom::Offset(offset) => {
+                let starts = self.consumer.beginning_offsets(&all)?;
+                let ends = self.consumer.end_offsets(&all, Isolation::ReadCommitted)?;
+                let nearest = |(tp, start): (TopicPartition, Offset)| {
+                    let end = ends.get(&tp).copied().unwrap_or(start);
+                    (tp, Offset(offset).min(end).max(start))
+                };
+                Ok(starts.into_iter().map(nearest).collect())
+            }
+        }
+    }
+
+    /// The first offset that is not older than the time; the end where there is none.
+    fn offsets_at(
+        &mut self,
+        partitions: &[TopicPartition],
+        time: Timestamp,
+    ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
+        let mut offsets = self.consumer.end_offsets(partitions, Isolation::ReadCommitted)?;
+        let times: Vec<_> = partitions.iter().map(|tp| (tp.clone(), time)).collect();
+        for (tp, offset) in self.consumer.offsets_for_times(&times)? {
+            offsets.entry(tp).and_modify(|end| *end = offset.min(*end));
+        }
+        Ok(offsets)
+    }
+
+    /// Where the external inputs end, in a run that ends by itself.
+    pub(super) fn ends(&mut self, config: &RuntimeConfig) -> PortResult<Option<Ends>> {
+        let all = self.plan.external_inputs();
+        let bounds = match config.until {
+            Until::Forever => return Ok(None),
+            Until::EndAtStart => self.consumer.end_offsets(&all, Isolation::ReadCommitted)?,
+            Until::Time(time) => self.offsets_at(&all, time)?,
+        };
+        let order = match config.start {
+            StartAt::Replay { .. } => Order::ByTime,
+            StartAt::Committed => Order::Free,
+        };
+        Ok(Some(Ends::new(Arc::clone(&self.plan), order, bounds)))
+    }
+}

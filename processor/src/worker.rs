@@ -1,0 +1,249 @@
+//! A worker: the loop that drives the tasks of one thread.
+//!
+//! [`Worker::run_once`] is one cycle: follow the group, open and restore what is new, fetch, then process, punctuate and commit
+//! until nothing is left or the cycle's time is over. External events are noted down and handled at the loop's own pace. The only
+//! place where it waits is the consumer's poll.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `slot` | a task in the worker's hands, and how far it is |
+//! | `open` | from assigned to running: committed offsets, engine, restore, inputs |
+//! | `fetch` | from the consumer to the tasks, and back-pressure |
+//! | `work` | whose turn it is to process and punctuate |
+//! | `commit` | one commit of all tasks, and what follows from it |
+//! | `recover` | what is done about a failure, by its class |
+//! | `ends` | where a run ends that ends by itself |
+//! | `publish` | numbers for the registry |
+
+mod commit;
+mod ends;
+mod failure;
+mod fetch;
+mod open;
+mod publish;
+mod recover;
+mod slot;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_connectors::{
+    Admin, Clock, Consumer, ConsumerOptions, Fetched, Isolation, MembershipOptions, PortResult,
+    SharedBackend, TopicPartition,
+};
+use thalweg_txn::transactional_id;
+
+use crate::assignment::Assignment;
+use crate::collector::Collector;
+use crate::config::TaskConfig;
+use crate::metrics::{Metrics, StreamsState};
+use crate::plan::Plan;
+use crate::restore::Restorer;
+use crate::runtime::{Engines, RunError, RuntimeConfig, chain};
+use crate::topology::TaskId;
+
+pub(crate) use ends::{Ends, Order};
+pub(crate) use failure::{Failure, Phase};
+pub(crate) use slot::{Slot, Slots, Stage};
+
+/// What all workers of a run share.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) backend: SharedBackend,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Arc<RuntimeConfig>,
+    pub(crate) engines: Arc<dyn Engines>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Given when the run ends by itself.
+    pub(crate) ends: Option<Arc<Ends>>,
+}
+
+/// What a cycle came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cycle {
+    /// Something was done; there may be more.
+    Worked,
+    /// There was nothing to do.
+    Idle,
+    /// The run has come to its end: close the worker.
+    Finished,
+}
+
+/// Runs tasks on one thread.
+pub(crate) struct Worker {
+    around: Surroundings,
+    /// Its number, from 0.
+    index: usize,
+    task_config: Arc<TaskConfig>,
+    consumer: Box<dyn Consumer>,
+    admin: Box<dyn Admin>,
+    assignment: Assignment,
+    restorer: Restorer,
+    /// The producer and its protocol; made anew after a failure.
+    collector: Option<Collector>,
+    slots: Slots,
+    /// Whose an input partition is.
+    owners: BTreeMap<TopicPartition, TaskId>,
+    fetched: Vec<Fetched>,
+    /// The last cycle did something, so the next one does not wait.
+    busy: bool,
+    commit_at: Duration,
+    purge_at: Duration,
+    sampled_at: Duration,
+    /// Since when it has failed without a commit in between.
+    failing_since: Option<Duration>,
+    processed: u64,
+}
+
+impl Worker {
+    /// Connects to the backend and joins the group.
+    pub(crate) fn new(around: Surroundings, index: usize) -> PortResult<Self> {
+        let application_id = around.plan.application_id();
+        let client_id = format!("{application_id}-{index}");
+        let reader = |role: &str| {
+            let client_id = format!("{client_id}-{role}");
+            around
+                .backend
+                .consumer(&ConsumerOptions { isolation: Isolation::ReadCommitted, client_id })
+        };
+        let (consumer, restorer) = (reader("consumer")?, Restorer::new(reader("restore")?));
+        let admin = around.backend.admin()?;
+        let group = application_id.to_string();
+        let options = MembershipOptions { group, client_id, shares: around.plan.shares() };
+        let assignment = Assignment::join(Arc::clone(&around.backend), options)?;
+        let now = around.clock.elapsed();
+        Ok(Self {
+            index,
+            task_config: Arc::new(around.config.task.clone()),
+            consumer,
+            admin,
+            assignment,
+            restorer,
+            collector: None,
+            slots: Slots::new(),
+            owners: BTreeMap::new(),
+            fetched: Vec::new(),
+            busy: true,
+            commit_at: now + around.config.commit_interval(),
+            purge_at: now + around.config.purge_interval,
+            sampled_at: now,
+            failing_since: None,
+            processed: 0,
+            around,
+        })
+    }
+
+    /// One cycle. An error is final: [`abandon`](Self::abandon) the worker.
+    pub(crate) fn run_once(&mut self) -> Result<Cycle, RunError> {
+        match self.cycle() {
+            Ok(cycle) => {
+                self.busy = cycle == Cycle::Worked;
+                self.note_success();
+                Ok(cycle)
+            }
+            Err(failure) => {
+                self.recover(failure)?;
+                Ok(Cycle::Worked)
+            }
+        }
+    }
+
+    fn cycle(&mut self) -> Phase<Cycle> {
+        self.keep_producer()?;
+        self.follow_group()?;
+        let mut worked = self.open_waiting()?;
+        worked |= self.restore()?;
+        worked |= self.fetch()?;
+        worked |= self.work()?;
+        self.purge_consumed();
+        self.publish();
+        Ok(match (self.is_at_end(), worked) {
+            (true, _) => Cycle::Finished,
+            (false, true) => Cycle::Worked,
+            (false, false) => Cycle::Idle,
+        })
+    }
+
+    /// Carries out what is heard of the group.
+    fn follow_group(&mut self) -> Phase {
+        let news = self.assignment.poll()?;
+        let metrics = &self.around.metrics;
+        publish::count(&metrics.assigned, news.assigned.len() as u64);
+        publish::count(&metrics.lost, news.lost.len() as u64);
+        for id in news.assigned {
+            tracing::info!(worker = self.index, task = %id, "task assigned");
+            let slot = self.new_slot(id);
+            self.slots.insert(id, slot);
+        }
+        if !news.lost.is_empty() {
+            self.lose(&news.lost)?;
+        }
+        if !news.revoked.is_empty() {
+            self.commit()?;
+            self.close_tasks(&news.revoked)?;
+            self.assignment.release()?;
+            publish::count(&self.around.metrics.revoked, news.revoked.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Drops tasks that another member has already; the open transaction holds their work, too, so all go back.
+    fn lose(&mut self, lost: &[TaskId]) -> Phase {
+        tracing::warn!(worker = self.index, tasks = lost.len(), "tasks lost without a commit");
+        self.take_back();
+        self.close_tasks(lost)
+    }
+
+    /// Closes tasks for which nothing is open.
+    fn close_tasks(&mut self, tasks: &[TaskId]) -> Phase {
+        for id in tasks {
+            let Some(mut slot) = self.slots.remove(id) else { continue };
+            tracing::info!(worker = self.index, task = %id, "task closed");
+            slot.reset();
+            self.restorer.forget(*id)?;
+            let inputs = slot::partitions(std::iter::once(&slot));
+            self.owners.retain(|tp, _| !inputs.contains(tp));
+            self.consumer.unassign(&inputs)?;
+        }
+        Ok(())
+    }
+
+    /// Ends cleanly: commits, closes, leaves. What could not be committed is processed again at the next start.
+    pub(crate) fn close(mut self) -> Result<(), RunError> {
+        let committed = self.commit();
+        if let Err(failure) = committed {
+            if recover::is_final(failure.class) {
+                return Err(self.stopped_by(failure));
+            }
+            tracing::warn!(worker = self.index, error = %chain(&failure.error),
+                "the last commit failed; its records will be processed again");
+        }
+        self.publish();
+        self.leave(StreamsState::Stopped);
+        Ok(())
+    }
+
+    /// Ends without a commit, after an error.
+    pub(crate) fn abandon(mut self) {
+        self.leave(StreamsState::Stopped);
+    }
+
+    fn leave(&mut self, state: StreamsState) {
+        self.take_back();
+        let all: Vec<TaskId> = self.slots.keys().copied().collect();
+        if let Err(failure) = self.close_tasks(&all) {
+            tracing::warn!(worker = self.index, error = %failure.error, "closing tasks failed");
+        }
+        self.assignment.leave();
+        self.around.metrics.set_state(self.index, state);
+    }
+
+    /// Its producer's transactional id: the same after a restart.
+    fn transactional_id(&self) -> String {
+        let instance = self.around.engines.instance_id();
+        transactional_id(self.around.plan.application_id(), instance, self.index)
+    }
+}

@@ -1,0 +1,146 @@
+//! One commit of all tasks of a worker: outputs, changelogs and input offsets together, then state. And what follows from it:
+//! consumed repartition records are deleted, tasks that came to their bounds are finished.
+
+use std::collections::BTreeMap;
+
+use thalweg_connectors::{Isolation, Offset, TopicPartition};
+use thalweg_txn::{CommitPlan, Committed};
+
+use super::failure::persist_error;
+use super::slot::{Slot, Stage};
+use super::{Failure, Phase, Worker};
+use crate::task::Task;
+use crate::topology::TaskId;
+
+impl Worker {
+    pub(super) fn commit_if_due(&mut self) -> Phase<bool> {
+        let mut asked = false;
+        for task in self.slots.values_mut().filter_map(Slot::running) {
+            asked |= task.take_commit_request();
+        }
+        if !asked && self.around.clock.elapsed() < self.commit_at {
+            return Ok(false);
+        }
+        self.commit()
+    }
+
+    /// Commits what all tasks did since the last commit; tells whether there was anything.
+    pub(super) fn commit(&mut self) -> Phase<bool> {
+        let begun = self.around.clock.elapsed();
+        self.commit_at = begun + self.around.config.commit_interval();
+        let Some(output) = &mut self.collector else { return Ok(false) };
+        let running = self.slots.iter_mut().filter_map(|(id, slot)| Some((*id, slot.running()?)));
+        let (mut worked, others): (Vec<(TaskId, &mut Task)>, Vec<_>) =
+            running.partition(|(_, task)| task.has_worked());
+        if worked.is_empty() {
+            if !output.parts().1.is_open() {
+                return Ok(false);
+            }
+            // A node wrote when it was initialized: it is fenced by the positions of all.
+            worked = others;
+        }
+        for (id, task) in &mut worked {
+            let flushed = task.flush_caches(output);
+            flushed.map_err(|e| Failure::from(e).of(*id).half_done())?;
+        }
+        let mut plan = CommitPlan::new(self.assignment.metadata());
+        for (tp, offset, metadata) in worked.iter().flat_map(|(_, task)| task.offsets()) {
+            plan.add(tp, offset, &metadata);
+        }
+        let (now, mut failed) = (self.around.clock.now(), None);
+        let (producer, committer) = output.parts();
+        let committed = committer.commit(producer, &plan, &mut |permit| {
+            worked.iter_mut().try_for_each(|(id, task)| {
+                task.persist(permit, now).map_err(|error| {
+                    failed = Some(*id);
+                    persist_error(error)
+                })
+            })
+        });
+        let committed = committed.map_err(|error| {
+            let failure = Failure::from(error).half_done();
+            match failed {
+                Some(id) => failure.of(id),
+                None => failure,
+            }
+        })?;
+        if committed == Committed::Nothing {
+            return Ok(false);
+        }
+        self.around.metrics.committed(self.around.clock.elapsed().saturating_sub(begun));
+        Ok(true)
+    }
+
+    /// Deletes what has been consumed of repartition topics, up to the committed positions, now and then.
+    pub(super) fn purge_consumed(&mut self) {
+        if self.around.clock.elapsed() < self.purge_at {
+            return;
+        }
+        self.purge_at = self.around.clock.elapsed() + self.around.config.purge_interval;
+        let mut before: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
+        for slot in self.slots.values() {
+            let Stage::Running(task) = &slot.stage else { continue };
+            if task.has_worked() {
+                // Its positions are not committed yet.
+                continue;
+            }
+            let internal =
+                |tp: &TopicPartition| slot.inputs.iter().any(|i| i.internal && i.tp == *tp);
+            let positions = task.positions().filter(|(tp, at)| internal(tp) && at.0 > 0);
+            before.extend(positions.map(|(tp, at)| (tp.clone(), at)));
+        }
+        if before.is_empty() {
+            return;
+        }
+        if let Err(error) = self.admin.delete_records(&before) {
+            tracing::warn!(worker = self.index, %error, "consumed repartition records could not be deleted");
+        }
+    }
+
+    /// In a run that ends by itself: sets the bounds of internal inputs whose writers have finished, and finishes the tasks that
+    /// came to theirs, with a commit.
+    pub(super) fn settle_ends(&mut self) -> Phase {
+        let Some(ends) = self.around.ends.clone() else { return Ok(()) };
+        for (id, slot) in &mut self.slots {
+            let Stage::Running(task) = &mut slot.stage else { continue };
+            let open = |tp: &TopicPartition| ends.bound(tp).is_none();
+            let unbounded: Vec<TopicPartition> =
+                task.inputs().filter(|tp| open(tp)).cloned().collect();
+            if !unbounded.is_empty() && ends.upstream_finished(*id) {
+                let found = self.consumer.end_offsets(&unbounded, Isolation::ReadUncommitted)?;
+                ends.set_bounds(found);
+            }
+            // Another worker may have set it.
+            let bounds: Vec<_> =
+                unbounded.iter().filter_map(|tp| Some((tp, ends.bound(tp)?))).collect();
+            bounds.into_iter().for_each(|(tp, end)| task.end_at(tp, end));
+        }
+        let done = |slot: &Slot| matches!(&slot.stage, Stage::Running(task) if task.is_finished());
+        let finished: Vec<TaskId> =
+            self.slots.iter().filter(|(_, slot)| done(slot)).map(|(id, _)| *id).collect();
+        if finished.is_empty() {
+            return Ok(());
+        }
+        self.commit()?;
+        for id in finished {
+            self.finish(id)?;
+            ends.finish(id);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, id: TaskId) -> Phase {
+        let Some(slot) = self.slots.get_mut(&id) else { return Ok(()) };
+        tracing::info!(worker = self.index, task = %id, "task finished");
+        slot.reset();
+        slot.stage = Stage::Finished;
+        let inputs = super::slot::partitions(std::iter::once(&*slot));
+        self.owners.retain(|tp, _| !inputs.contains(tp));
+        Ok(self.consumer.unassign(&inputs)?)
+    }
+
+    /// Has the run come to its end, for all workers?
+    pub(super) fn is_at_end(&self) -> bool {
+        self.around.ends.as_ref().is_some_and(|ends| ends.all_finished())
+    }
+}

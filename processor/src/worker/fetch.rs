@@ -1,0 +1,72 @@
+//! From the consumer to the tasks. A partition with enough waiting is paused, so that memory stays bounded.
+
+use std::time::Duration;
+
+use thalweg_connectors::TopicPartition;
+
+use super::slot::Stage;
+use super::{Phase, Worker};
+
+impl Worker {
+    /// Polls the consumer; waits only when the last cycle had nothing to do.
+    pub(super) fn fetch(&mut self) -> Phase<bool> {
+        let mut fetched = std::mem::take(&mut self.fetched);
+        let (timeout, records_max) = (self.patience(), self.around.config.poll_records_max);
+        let polled = self.consumer.poll(timeout, records_max, &mut fetched);
+        let any = !fetched.is_empty();
+        for run in fetched.drain(..) {
+            let owner = self.owners.get(&run.partition);
+            let Some(slot) = owner.and_then(|id| self.slots.get_mut(id)) else { continue };
+            if let Some(input) = slot.inputs.iter_mut().find(|i| i.tp == run.partition) {
+                input.fetched += run.records.len() as u64;
+                input.idle_since = None;
+            }
+            if let Stage::Running(task) = &mut slot.stage {
+                // A partition that is owned is an input of its task.
+                task.add(run).ok();
+            }
+        }
+        self.fetched = fetched;
+        polled?;
+        self.balance_inputs()?;
+        Ok(any)
+    }
+
+    /// How long a poll may wait.
+    fn patience(&self) -> Duration {
+        if self.busy || self.restorer.is_active() {
+            return Duration::ZERO;
+        }
+        let uncommitted = self.slots.values().any(|slot| match &slot.stage {
+            Stage::Running(task) => task.has_worked(),
+            _ => false,
+        });
+        let until_commit = self.commit_at.saturating_sub(self.around.clock.elapsed());
+        let timeout = self.around.config.poll_timeout;
+        if uncommitted { timeout.min(until_commit) } else { timeout }
+    }
+
+    /// Pauses partitions that have enough waiting, resumes those that do not.
+    pub(super) fn balance_inputs(&mut self) -> Phase {
+        let max = self.around.config.task.buffered_records_max;
+        let mut changes: [Vec<TopicPartition>; 2] = Default::default();
+        for slot in self.slots.values_mut() {
+            let Stage::Running(task) = &slot.stage else { continue };
+            for input in &mut slot.inputs {
+                let full = task.buffered(&input.tp) > max;
+                if full != input.paused {
+                    input.paused = full;
+                    changes[usize::from(full)].push(input.tp.clone());
+                }
+            }
+        }
+        let [resume, pause] = changes;
+        if !resume.is_empty() {
+            self.consumer.set_paused(&resume, false)?;
+        }
+        if !pause.is_empty() {
+            self.consumer.set_paused(&pause, true)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! What is done about a failure. Only its class decides.
+
+use super::slot::{Slot, Stage};
+use super::{Failure, Worker};
+use crate::error::ErrorClass;
+use crate::runtime::{RunError, chain};
+
+/// Does a failure of this class end the worker?
+pub(super) fn is_final(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::User | ErrorClass::Fatal)
+}
+
+impl Worker {
+    /// Goes back to where it is safe to go on, or says why it cannot.
+    pub(super) fn recover(&mut self, failure: Failure) -> Result<(), RunError> {
+        if is_final(failure.class) {
+            return Err(self.stopped_by(failure));
+        }
+        let elapsed = self.around.clock.elapsed();
+        let again = self.failing_since.is_some() || failure.class == ErrorClass::Retriable;
+        let since = *self.failing_since.get_or_insert(elapsed);
+        if elapsed.saturating_sub(since) >= self.around.config.task_timeout {
+            let (worker, tried) = (self.index, elapsed.saturating_sub(since));
+            return Err(RunError::GaveUp { worker, tried, source: failure.error });
+        }
+        let error = chain(&failure.error);
+        self.busy = false;
+        match failure.class {
+            ErrorClass::Retriable => tracing::debug!(worker = self.index, %error, "trying again"),
+            ErrorClass::Fenced => {
+                tracing::warn!(worker = self.index, %error, "a newer owner exists: closing all tasks and joining anew");
+                self.give_up_all();
+            }
+            _ => {
+                tracing::warn!(worker = self.index, %error, "going back to the last commit");
+                self.take_back();
+            }
+        }
+        if failure.class == ErrorClass::TaskCorrupted {
+            self.discard_state(&failure)?;
+        }
+        if failure.class != ErrorClass::Retriable {
+            super::publish::count(&self.around.metrics.recoveries, 1);
+        }
+        if again {
+            self.back_off();
+        }
+        Ok(())
+    }
+
+    /// Waits a little, so that a failure that stays is not met at full speed.
+    fn back_off(&mut self) {
+        if let Err(failure) = self.fetch() {
+            tracing::debug!(worker = self.index, error = %chain(&failure.error), "polling failed");
+        }
+    }
+
+    /// Forgets earlier failures once everything runs and is committed.
+    pub(super) fn note_success(&mut self) {
+        let settled = |slot: &Slot| match &slot.stage {
+            Stage::Running(task) => !task.has_worked(),
+            Stage::Finished => true,
+            Stage::Waiting(_) | Stage::Restoring(..) => false,
+        };
+        if self.failing_since.is_some() && self.slots.values().all(settled) {
+            self.failing_since = None;
+        }
+    }
+
+    /// Drops everything uncommitted, of all tasks, and the producer: the next cycle opens them anew.
+    pub(super) fn take_back(&mut self) {
+        if let Some(mut collector) = self.collector.take() {
+            let (producer, committer) = collector.parts();
+            if committer.is_open()
+                && let Err(error) = committer.abort(producer)
+            {
+                tracing::debug!(worker = self.index, error = %chain(&error), "the next producer aborts");
+            }
+        }
+        let inputs = super::slot::partitions(self.slots.values());
+        self.owners.clear();
+        if let Err(error) = self.consumer.unassign(&inputs) {
+            tracing::warn!(worker = self.index, %error, "inputs could not be given back");
+        }
+        for (id, slot) in &mut self.slots {
+            slot.reset();
+            if let Err(failure) = self.restorer.forget(*id) {
+                tracing::warn!(worker = self.index, error = %failure.error, "changelogs could not be given back");
+            }
+        }
+    }
+
+    fn give_up_all(&mut self) {
+        self.take_back();
+        self.slots.clear();
+        self.assignment.expelled();
+    }
+
+    /// Discards the local state of the task that is corrupted; of all tasks when nobody knows which.
+    fn discard_state(&mut self, failure: &Failure) -> Result<(), RunError> {
+        let worker = self.index;
+        for (id, slot) in &mut self.slots {
+            if failure.task.is_none_or(|task| task == *id) {
+                tracing::warn!(worker, task = %id, "local state is damaged: discarding it");
+                reset_engine(slot);
+                let discarded = self.around.engines.discard(*id);
+                discarded.map_err(|e| RunError::Task { worker, source: e.into() })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn stopped_by(&self, failure: Failure) -> RunError {
+        RunError::Task { worker: self.index, source: failure.error }
+    }
+}
+
+fn reset_engine(slot: &mut Slot) {
+    if let Stage::Waiting(engine) = &mut slot.stage {
+        *engine = None;
+    }
+}
