@@ -1,0 +1,132 @@
+//! What the graph keeps of a node.
+
+use std::any::TypeId;
+
+use thalweg_connectors::OffsetReset;
+use thalweg_processor::{NodeSupplier, SinkTopic, SourceDef, StoreDef, TopologyError};
+
+use super::NodeId;
+use super::write::Writer;
+use crate::config::StoreType;
+
+type Write = Box<dyn FnOnce(&mut Writer<'_>) -> Result<(), TopologyError> + Send>;
+
+/// A node that is about to be added: a name, and how it is written.
+pub(crate) struct NodeSpec {
+    pub(super) name: String,
+    pub(super) write: Write,
+    pub(super) source: Option<SourceRole>,
+    pub(super) source_name: Option<String>,
+    pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
+    pub(super) connected: Vec<String>,
+}
+
+/// What makes two sources the same one.
+pub(crate) struct SourceRole {
+    /// The topics it reads.
+    pub(crate) topics: Vec<String>,
+    /// The types it decodes to.
+    pub(crate) types: TypeId,
+    /// Where it starts.
+    pub(crate) offset_reset: Option<OffsetReset>,
+}
+
+impl NodeSpec {
+    /// A node that is written by a closure: for those that are more than one node of the topology.
+    pub(crate) fn custom(
+        name: impl Into<String>,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), TopologyError> + Send + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            write: Box::new(write),
+            source: None,
+            source_name: None,
+            stores: Vec::new(),
+            connected: Vec::new(),
+        }
+    }
+
+    /// A processor.
+    pub(crate) fn processor(name: impl Into<String>, supplier: NodeSupplier) -> Self {
+        Self::custom(name, move |w| w.topology.add_processor(w.name, supplier, w.parents).map(drop))
+    }
+
+    /// A source that can be merged with another of the same topics.
+    pub(crate) fn source(name: impl Into<String>, role: SourceRole, def: SourceDef) -> Self {
+        let mut spec = Self::custom(name, move |w| w.topology.add_source(w.name, def).map(drop));
+        spec.source = Some(role);
+        spec
+    }
+
+    /// A sink.
+    pub(crate) fn sink(name: impl Into<String>, topic: SinkTopic, supplier: NodeSupplier) -> Self {
+        Self::custom(name, move |w| {
+            w.topology.add_sink(w.name, topic, supplier, w.parents).map(drop)
+        })
+    }
+
+    /// Adds a store and connects it to this processor. `placed`: where the step said the store lives; else the configuration
+    /// decides.
+    #[must_use]
+    pub(crate) fn store(mut self, def: StoreDef, placed: Option<StoreType>) -> Self {
+        self.stores.push((def, placed));
+        self
+    }
+
+    /// Connects stores that are added elsewhere, by name.
+    #[must_use]
+    pub(crate) fn connect<S: Into<String>>(mut self, stores: impl IntoIterator<Item = S>) -> Self {
+        self.connected.extend(stores.into_iter().map(Into::into));
+        self
+    }
+
+    /// The name of the source inside, where it is not the node's name.
+    #[must_use]
+    pub(crate) fn source_name(mut self, name: impl Into<String>) -> Self {
+        self.source_name = Some(name.into());
+        self
+    }
+}
+
+/// A node in the graph.
+pub(super) struct GraphNode {
+    pub(super) name: String,
+    pub(super) priority: u64,
+    pub(super) parents: Vec<NodeId>,
+    pub(super) children: Vec<NodeId>,
+    pub(super) source: Option<SourceRole>,
+    pub(super) source_name: Option<String>,
+    pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
+    pub(super) connected: Vec<String>,
+    /// Taken when it is written.
+    pub(super) write: Option<Write>,
+}
+
+impl GraphNode {
+    pub(super) fn new(spec: NodeSpec, priority: u64) -> Self {
+        Self {
+            name: spec.name,
+            priority,
+            parents: Vec::new(),
+            children: Vec::new(),
+            source: spec.source,
+            source_name: spec.source_name,
+            stores: spec.stores,
+            connected: spec.connected,
+            write: Some(spec.write),
+        }
+    }
+
+    pub(super) fn add_parent(&mut self, parent: NodeId) {
+        if !self.parents.contains(&parent) {
+            self.parents.push(parent);
+        }
+    }
+
+    pub(super) fn add_child(&mut self, child: NodeId) {
+        if !self.children.contains(&child) {
+            self.children.push(child);
+        }
+    }
+}

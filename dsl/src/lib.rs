@@ -1,0 +1,70 @@
+//! Stream processing of the Kafka Streams kind: topologies written in a fluent, typed language, run one task per partition with local
+//! state and exactly-once commits.
+//!
+//! ```
+//! use thalweg::{StreamsBuilder, Topic};
+//!
+//! let visits = Topic::<String, String>::new("visits");
+//! let alarms = Topic::<String, String>::new("alarms");
+//!
+//! let builder = StreamsBuilder::new();
+//! builder
+//!     .stream(&visits)
+//!     .filter(|_user, page| page.starts_with("/admin"))
+//!     .map_values(|user, page| format!("{user} saw {page}"))
+//!     .to(&alarms);
+//! let topology = builder.build()?;
+//! # let _ = topology;
+//! # Ok::<_, thalweg::BuildError>(())
+//! ```
+//!
+//! A [`Topic`] says how its records are read and written; it is declared once and used everywhere. Types that travel through a
+//! topology are [`Datum`]s: the standard ones are, one of yours needs a line, [`datum!`](datum)`(Order)`. A delete is `None` in the type.
+//! What is durable (stores, repartition topics) has a name of your choice.
+//!
+//! This crate knows no threads, clients or transactions: those are in `thalweg-processor` and below.
+
+mod builder;
+mod config;
+mod error;
+mod graph;
+mod grouped;
+mod grouping;
+mod marker;
+mod name;
+mod options;
+mod place;
+mod repartition;
+mod serdes;
+mod stream;
+
+pub use builder::StreamsBuilder;
+pub use config::{BuildConfig, StoreType};
+pub use error::BuildError;
+pub use grouped::KGroupedStream;
+pub use marker::{Copartitioned, Keys, KeysInPlace, Rekeyed};
+pub use name::Name;
+pub use options::{
+    Consumed, Grouped, IntoGrouped, IntoMaterialized, Joined, Materialized, Produced,
+    Repartitioned, Stores,
+};
+pub use stream::{
+    Branched, Branches, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, KStream, Split,
+    Terminal,
+};
+
+#[cfg(feature = "json")]
+pub use thalweg_connectors::JsonSerde;
+#[cfg(feature = "uuid")]
+pub use thalweg_connectors::UuidText;
+pub use thalweg_connectors::{
+    Accepts, Boolean, Datum, DefaultSerde, F32Be, F64Be, Field, Headers, I16Be, I32Be, I64Be,
+    Nullable, Offset, OffsetReset, RawBytes, Serde, SerdeError, SharedSerde, Timestamp, Topic,
+    Utf8, Void, datum,
+};
+pub use thalweg_processor::{
+    BoxError, Change, ErrorClass, Extracted, Handle, KeyValue, NodeError, Partitions, Processor,
+    ProcessorContext, Punctuation, PunctuationType, Record, RecordContext, RecordMetadata, Setup,
+    Store, StoreDecl, TaskId, TimerId, Timestamped, TimestampedKeyValue, TimestampedWindow,
+    Topology, TopologyError, UsageError, Window, WindowedKey,
+};

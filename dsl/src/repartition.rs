@@ -1,0 +1,110 @@
+//! Repartition topics: Kafka Streams' `createRepartitionedSource`, its names and the numbers it burns.
+
+use std::sync::Arc;
+
+use thalweg_connectors::{Datum, Topic};
+use thalweg_processor::{
+    Context, InternalTopic, PartitionerFn, Record, SinkDef, SourceDef, TimestampExtractor,
+    TimestampPolicy, TopicRef,
+};
+
+use crate::graph::{Graph, NodeId, NodeSpec, Writer};
+use crate::place::Place;
+use crate::serdes::Known;
+use crate::stream::stateless;
+
+const SUFFIX: &str = "-repartition";
+
+/// A repartition topic that is about to be added: a filter of null keys, a sink, and a source behind it.
+pub(crate) struct Repartition<K, V> {
+    graph: Graph,
+    topic: String,
+    filter: String,
+    sink: String,
+    source: String,
+    serdes: Known<K, V>,
+    partitions: Option<i32>,
+    partitioner: Option<PartitionerFn<K, V>>,
+}
+
+impl<K: Datum, V: Datum> Repartition<K, V> {
+    /// Names its parts. Burns the numbers of all three, used or not.
+    #[track_caller]
+    pub(crate) fn of(graph: &Graph, prefix: &str, serdes: Known<K, V>) -> Self {
+        let topic = match prefix.ends_with(SUFFIX) {
+            true => prefix.to_owned(),
+            false => format!("{prefix}{SUFFIX}"),
+        };
+        let mut sink = graph.processor_name("KSTREAM-SINK-");
+        let mut filter = graph.processor_name("KSTREAM-FILTER-");
+        let mut source = graph.processor_name("KSTREAM-SOURCE-");
+        if is_generated(prefix) {
+            graph.note_generated("repartition topic", &topic);
+        } else {
+            sink = format!("{topic}-sink");
+            filter = format!("{topic}-filter");
+            source = format!("{topic}-source");
+        }
+        let graph = graph.clone();
+        Self { graph, topic, filter, sink, source, serdes, partitions: None, partitioner: None }
+    }
+
+    /// Fixes the number of partitions.
+    pub(crate) fn partitions(mut self, partitions: Option<i32>) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// Chooses partitions by a function.
+    pub(crate) fn partitioner(mut self, partitioner: Option<PartitionerFn<K, V>>) -> Self {
+        self.partitioner = partitioner;
+        self
+    }
+
+    /// Adds it behind a node; what stands behind it has its keys in place.
+    #[track_caller]
+    pub(crate) fn add_behind(self, parent: NodeId) -> Place<K, V> {
+        let key = self.graph.key_serde(self.serdes.key.clone(), &self.topic);
+        let value = self.graph.value_serde(self.serdes.value.clone(), &self.topic);
+        let graph = self.graph.clone();
+        let serdes = Known::both(key, value);
+        let spec = self.spec(&serdes);
+        let node = graph.add(&[parent], spec);
+        Place::source(graph, node, serdes)
+    }
+
+    fn spec(self, serdes: &Known<K, V>) -> NodeSpec {
+        let (Some(key), Some(value)) = (serdes.key.clone(), serdes.value.clone()) else {
+            unreachable!("both serdes were resolved");
+        };
+        let internal = TopicRef::Internal(self.topic.as_str().into());
+        let encoder = Topic::with_shared(self.topic.as_str(), Arc::clone(&key), Arc::clone(&value));
+        let mut sink = SinkDef::fixed(internal.clone(), Arc::new(encoder));
+        if let Some(partitioner) = self.partitioner {
+            sink = sink.partitioner(partitioner);
+        }
+        let extractor = TimestampExtractor::Policy(TimestampPolicy::FailOnInvalid);
+        let source = SourceDef::new(vec![internal], (key, value), extractor, None);
+        let not_null = stateless(|record: Record<K, V>, context: &mut Context<'_>| {
+            match record.key.is_null() {
+                true => Ok(()),
+                false => context.forward(record),
+            }
+        });
+        let (topic, filter, sink_name) = (self.topic, self.filter, self.sink);
+        let partitions = InternalTopic { partitions: self.partitions };
+        NodeSpec::custom(self.source, move |w: &mut Writer<'_>| {
+            w.topology.add_internal_topic(&topic, partitions)?;
+            w.topology.add_processor(&filter, not_null, w.parents)?;
+            let (target, supplier) = sink.build();
+            w.topology.add_sink(&sink_name, target, supplier, &[&filter])?;
+            w.topology.add_source(w.name, source).map(drop)
+        })
+    }
+}
+
+/// Is this a name of the form `KSTREAM…-0123456789`?
+fn is_generated(prefix: &str) -> bool {
+    let Some((head, number)) = prefix.rsplit_once('-') else { return false };
+    head.starts_with("KSTREAM") && number.len() == 10 && number.bytes().all(|b| b.is_ascii_digit())
+}
