@@ -1,5 +1,7 @@
 //! What is decided when a topology is built, not when it is written.
 
+use std::collections::BTreeSet;
+
 /// Where a store of the DSL lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -9,6 +11,16 @@ pub enum StoreType {
     Persistent,
     /// In memory, rebuilt from its changelog at each start.
     InMemory,
+}
+
+/// A rewrite of the topology that keeps its results: `topology.optimization`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Optimization {
+    /// A table's source topic serves as the changelog of its store.
+    ReuseSourceTopics,
+    /// Groupings of one re-keyed stream share a repartition topic.
+    MergeRepartitionTopics,
 }
 
 /// Options of [`build_with`](crate::StreamsBuilder::build_with). The defaults are Kafka Streams'.
@@ -22,6 +34,7 @@ pub enum StoreType {
 pub struct BuildConfig {
     pub(crate) default_store: StoreType,
     pub(crate) explicit_names: bool,
+    pub(crate) optimizations: BTreeSet<Optimization>,
 }
 
 impl BuildConfig {
@@ -41,6 +54,13 @@ impl BuildConfig {
     #[must_use]
     pub fn explicit_names(mut self) -> Self {
         self.explicit_names = true;
+        self
+    }
+
+    /// Switches an optimization on.
+    #[must_use]
+    pub fn optimize(mut self, optimization: Optimization) -> Self {
+        self.optimizations.insert(optimization);
         self
     }
 }

@@ -5,6 +5,7 @@
 //! merge nodes.
 
 mod node;
+mod optimize;
 mod sources;
 mod write;
 
@@ -19,7 +20,7 @@ use crate::config::BuildConfig;
 use crate::error::BuildError;
 use crate::serdes::Unknown;
 
-pub(crate) use node::{NodeSpec, SourceRole};
+pub(crate) use node::{Effect, NodeSpec, RepartitionRole, SourceRole};
 pub(crate) use write::Writer;
 
 use node::GraphNode;

@@ -39,7 +39,7 @@ mod serdes;
 mod stream;
 
 pub use builder::StreamsBuilder;
-pub use config::{BuildConfig, StoreType};
+pub use config::{BuildConfig, Optimization, StoreType};
 pub use error::BuildError;
 pub use grouped::KGroupedStream;
 pub use marker::{Copartitioned, Keys, KeysInPlace, Rekeyed};
@@ -63,8 +63,10 @@ pub use thalweg_connectors::{
     Utf8, Void, datum,
 };
 pub use thalweg_processor::{
-    BoxError, Change, ErrorClass, Extracted, Handle, KeyValue, NodeError, Partitions, Processor,
-    ProcessorContext, Punctuation, PunctuationType, Record, RecordContext, RecordMetadata, Setup,
-    Store, StoreDecl, TaskId, TimerId, Timestamped, TimestampedKeyValue, TimestampedWindow,
-    Topology, TopologyError, UsageError, Window, WindowedKey,
+    BoxError, Change, ErrorClass, Extracted, Handle, KeyValue, LocalState, NodeError, OnError,
+    Partitions, Processor, ProcessorContext, Punctuation, PunctuationType, Record, RecordContext,
+    RecordMetadata, Setup, Store, StoreDecl, TaskConfig, TaskError, TaskId, TestDriver,
+    TestDriverBuilder, TestEntry, TestInput, TestOutput, TestStore, TimerId, Timestamped,
+    TimestampedKeyValue, TimestampedWindow, TimestampPolicy, Topology, TopologyError, UsageError,
+    Window, WindowedKey,
 };

@@ -8,19 +8,23 @@ use thalweg_processor::{
     TimestampPolicy, TopicRef,
 };
 
-use crate::graph::{Graph, NodeId, NodeSpec, Writer};
+use crate::graph::{Graph, NodeId, NodeSpec, RepartitionRole, Writer};
+use crate::name::Name;
 use crate::place::Place;
 use crate::serdes::Known;
 use crate::stream::stateless;
 
 const SUFFIX: &str = "-repartition";
 
+/// The name that a repartition topic is made of: the given one, else the generated one.
+pub(crate) fn prefix(name: &Name, generate: impl FnOnce() -> String) -> String {
+    name.given().map_or_else(generate, |given| given.to_string())
+}
+
 /// A repartition topic that is about to be added: a filter of null keys, a sink, and a source behind it.
 pub(crate) struct Repartition<K, V> {
     graph: Graph,
-    topic: String,
-    filter: String,
-    sink: String,
+    role: RepartitionRole,
     source: String,
     serdes: Known<K, V>,
     partitions: Option<i32>,
@@ -45,8 +49,15 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
             filter = format!("{topic}-filter");
             source = format!("{topic}-source");
         }
+        let role = RepartitionRole { topic, filter, sink, optimizable: true };
         let graph = graph.clone();
-        Self { graph, topic, filter, sink, source, serdes, partitions: None, partitioner: None }
+        Self { graph, role, source, serdes, partitions: None, partitioner: None }
+    }
+
+    /// Keeps the optimizer away from it: the user placed it.
+    pub(crate) fn explicit(mut self) -> Self {
+        self.role.optimizable = false;
+        self
     }
 
     /// Fixes the number of partitions.
@@ -64,8 +75,8 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
     /// Adds it behind a node; what stands behind it has its keys in place.
     #[track_caller]
     pub(crate) fn add_behind(self, parent: NodeId) -> Place<K, V> {
-        let key = self.graph.key_serde(self.serdes.key.clone(), &self.topic);
-        let value = self.graph.value_serde(self.serdes.value.clone(), &self.topic);
+        let key = self.graph.key_serde(self.serdes.key.clone(), &self.role.topic);
+        let value = self.graph.value_serde(self.serdes.value.clone(), &self.role.topic);
         let graph = self.graph.clone();
         let serdes = Known::both(key, value);
         let spec = self.spec(&serdes);
@@ -77,8 +88,9 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
         let (Some(key), Some(value)) = (serdes.key.clone(), serdes.value.clone()) else {
             unreachable!("both serdes were resolved");
         };
-        let internal = TopicRef::Internal(self.topic.as_str().into());
-        let encoder = Topic::with_shared(self.topic.as_str(), Arc::clone(&key), Arc::clone(&value));
+        let topic = self.role.topic.as_str();
+        let internal = TopicRef::Internal(topic.into());
+        let encoder = Topic::with_shared(topic, Arc::clone(&key), Arc::clone(&value));
         let mut sink = SinkDef::fixed(internal.clone(), Arc::new(encoder));
         if let Some(partitioner) = self.partitioner {
             sink = sink.partitioner(partitioner);
@@ -91,15 +103,16 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
                 false => context.forward(record),
             }
         });
-        let (topic, filter, sink_name) = (self.topic, self.filter, self.sink);
-        let partitions = InternalTopic { partitions: self.partitions };
-        NodeSpec::custom(self.source, move |w: &mut Writer<'_>| {
-            w.topology.add_internal_topic(&topic, partitions)?;
-            w.topology.add_processor(&filter, not_null, w.parents)?;
-            let (target, supplier) = sink.build();
-            w.topology.add_sink(&sink_name, target, supplier, &[&filter])?;
+        let (partitions, (target, supplier)) =
+            (InternalTopic { partitions: self.partitions }, sink.build());
+        let spec = NodeSpec::custom(self.source, move |w: &mut Writer<'_>| {
+            let role = w.repartition.expect("a repartition node has the names of its parts");
+            w.topology.add_internal_topic(&role.topic, partitions)?;
+            w.topology.add_processor(&role.filter, not_null, w.parents)?;
+            w.topology.add_sink(&role.sink, target, supplier, &[&role.filter])?;
             w.topology.add_source(w.name, source).map(drop)
-        })
+        });
+        spec.repartition(self.role)
     }
 }
 

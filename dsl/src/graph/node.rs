@@ -17,8 +17,37 @@ pub(crate) struct NodeSpec {
     pub(super) write: Write,
     pub(super) source: Option<SourceRole>,
     pub(super) source_name: Option<String>,
+    pub(super) repartition: Option<RepartitionRole>,
+    pub(super) effect: Effect,
     pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
     pub(super) connected: Vec<String>,
+}
+
+/// What a node does to a stream, as far as an optimizer must know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Effect {
+    /// Keys and values come out as they went in, or it is no matter.
+    #[default]
+    None,
+    /// It may change keys.
+    ChangesKeys,
+    /// It may change values and their type.
+    ChangesValues,
+    /// It merges streams.
+    Merges,
+}
+
+/// The names of a repartition topic's parts; the source has the name of the node.
+#[derive(Clone)]
+pub(crate) struct RepartitionRole {
+    /// The topic, without the application's prefix.
+    pub(crate) topic: String,
+    /// The filter of null keys.
+    pub(crate) filter: String,
+    /// The sink.
+    pub(crate) sink: String,
+    /// May the optimizer move and merge it? Not one that the user placed.
+    pub(crate) optimizable: bool,
 }
 
 /// What makes two sources the same one.
@@ -42,6 +71,8 @@ impl NodeSpec {
             write: Box::new(write),
             source: None,
             source_name: None,
+            repartition: None,
+            effect: Effect::None,
             stores: Vec::new(),
             connected: Vec::new(),
         }
@@ -81,6 +112,20 @@ impl NodeSpec {
         self
     }
 
+    /// Tells what it does to the stream.
+    #[must_use]
+    pub(crate) fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Makes it a repartition topic.
+    #[must_use]
+    pub(crate) fn repartition(mut self, role: RepartitionRole) -> Self {
+        self.repartition = Some(role);
+        self
+    }
+
     /// The name of the source inside, where it is not the node's name.
     #[must_use]
     pub(crate) fn source_name(mut self, name: impl Into<String>) -> Self {
@@ -97,6 +142,8 @@ pub(super) struct GraphNode {
     pub(super) children: Vec<NodeId>,
     pub(super) source: Option<SourceRole>,
     pub(super) source_name: Option<String>,
+    pub(super) repartition: Option<RepartitionRole>,
+    pub(super) effect: Effect,
     pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
     pub(super) connected: Vec<String>,
     /// Taken when it is written.
@@ -112,10 +159,23 @@ impl GraphNode {
             children: Vec::new(),
             source: spec.source,
             source_name: spec.source_name,
+            repartition: spec.repartition,
+            effect: spec.effect,
             stores: spec.stores,
             connected: spec.connected,
             write: Some(spec.write),
         }
+    }
+
+    /// The one repartition node that several were merged into.
+    pub(super) fn merged(
+        name: String,
+        priority: u64,
+        role: RepartitionRole,
+        write: Option<Write>,
+    ) -> Self {
+        let spec = NodeSpec::custom(name, |_| Ok(())).repartition(role);
+        Self { write, ..Self::new(spec, priority) }
     }
 
     pub(super) fn add_parent(&mut self, parent: NodeId) {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use thalweg_processor::{StoreDef, Topology, TopologyBuilder, TopologyError};
 
+use super::node::RepartitionRole;
 use super::{NodeId, State};
-use crate::config::{BuildConfig, StoreType};
+use crate::config::{BuildConfig, Optimization, StoreType};
 use crate::error::BuildError;
 
 /// What a node is written with.
@@ -17,6 +18,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) name: &'a str,
     /// The names of its parents, in the order in which they were added.
     pub(crate) parents: &'a [&'a str],
+    /// The names of its parts, of a repartition node.
+    pub(crate) repartition: Option<&'a RepartitionRole>,
 }
 
 impl Writer<'_> {
@@ -34,7 +37,10 @@ impl Writer<'_> {
 
 impl State {
     pub(super) fn write(mut self, config: &BuildConfig) -> Result<Topology, BuildError> {
-        let merged = self.merge_sources();
+        let mut replaced = self.merge_sources();
+        if config.optimizations.contains(&Optimization::MergeRepartitionTopics) {
+            replaced.extend(self.merge_repartitions());
+        }
         if config.explicit_names {
             let generated = std::mem::take(&mut self.generated).into_iter();
             let refused = generated.map(|(what, name)| TopologyError::GeneratedName { what, name });
@@ -42,7 +48,7 @@ impl State {
         }
         let mut topology = TopologyBuilder::new();
         self.write_nodes(&mut topology, config);
-        self.write_copartitions(&mut topology, &merged);
+        self.write_copartitions(&mut topology, &replaced);
         if !self.errors.is_empty() {
             return Err(BuildError::new(self.errors));
         }
@@ -86,7 +92,9 @@ impl State {
         let stores = std::mem::take(&mut self.nodes[i].stores);
         let node = &self.nodes[i];
         let parents: Vec<&str> = node.parents.iter().map(|p| &*self.nodes[p.0].name).collect();
-        let mut writer = Writer { topology, config, name: &node.name, parents: &parents };
+        let repartition = node.repartition.as_ref();
+        let mut writer =
+            Writer { topology, config, name: &node.name, parents: &parents, repartition };
         write(&mut writer)?;
         for (def, placed) in stores {
             writer.store(def, placed, &node.name)?;
@@ -98,10 +106,10 @@ impl State {
     fn write_copartitions(
         &mut self,
         topology: &mut TopologyBuilder,
-        merged: &BTreeMap<NodeId, NodeId>,
+        replaced: &BTreeMap<NodeId, NodeId>,
     ) {
         for set in &self.copartitioned {
-            let nodes = set.iter().map(|id| &self.nodes[merged.get(id).unwrap_or(id).0]);
+            let nodes = set.iter().map(|id| &self.nodes[replaced.get(id).unwrap_or(id).0]);
             let names: Vec<&str> =
                 nodes.map(|n| n.source_name.as_deref().unwrap_or(&n.name)).collect();
             // a source that could not be written has been reported

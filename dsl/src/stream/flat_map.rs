@@ -4,7 +4,7 @@ use thalweg_connectors::Datum;
 use thalweg_processor::{BoxError, Context, NodeError, NodeResult, Record};
 
 use super::{KStream, stateless};
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::marker::{Keys, Rekeyed};
 use crate::serdes::Known;
 
@@ -44,7 +44,10 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
             }
             Ok(())
         });
-        self.then(NodeSpec::processor(name, node), self.place.serdes.key_only())
+        self.then(
+            NodeSpec::processor(name, node).effect(Effect::ChangesValues),
+            self.place.serdes.key_only(),
+        )
     }
 
     /// Replaces the record by any number of keys and values.
@@ -73,6 +76,6 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
                 }
                 Ok(())
             });
-        self.then_rekeyed(NodeSpec::processor(name, node), Known::NONE)
+        self.then_rekeyed(NodeSpec::processor(name, node).effect(Effect::ChangesKeys), Known::NONE)
     }
 }

@@ -4,7 +4,7 @@ use thalweg_connectors::Datum;
 use thalweg_processor::{BoxError, Context, NodeError, Record};
 
 use super::{KStream, stateless};
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::marker::{Keys, Rekeyed};
 use crate::serdes::Known;
 
@@ -37,7 +37,10 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
             let value = map(&record.key, &record.value).map_err(NodeError::user)?;
             context.forward(record.with_value(value))
         });
-        self.then(NodeSpec::processor(name, node), self.place.serdes.key_only())
+        self.then(
+            NodeSpec::processor(name, node).effect(Effect::ChangesValues),
+            self.place.serdes.key_only(),
+        )
     }
 
     /// Replaces key and value.
@@ -60,6 +63,6 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
             let (key, value) = map(&record.key, &record.value).map_err(NodeError::user)?;
             context.forward(record.with_key(key).with_value(value))
         });
-        self.then_rekeyed(NodeSpec::processor(name, node), Known::NONE)
+        self.then_rekeyed(NodeSpec::processor(name, node).effect(Effect::ChangesKeys), Known::NONE)
     }
 }

@@ -4,7 +4,7 @@ use thalweg_connectors::Datum;
 use thalweg_processor::{Context, NodeSupplier, Record};
 
 use super::{KStream, stateless};
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::marker::Keys;
 use crate::place::Place;
 use crate::serdes::Known;
@@ -18,7 +18,7 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
     pub fn merge(&self, other: &Self) -> Self {
         let graph = self.place.graph.clone();
         let name = graph.processor_name("KSTREAM-MERGE-");
-        let spec = NodeSpec::processor(name, pass_through::<K, V>());
+        let spec = NodeSpec::processor(name, pass_through::<K, V>()).effect(Effect::Merges);
         let node = graph.add(&[self.place.node, other.place.node], spec);
         // neither side's serdes are sure to fit both
         let serdes = Known::NONE;

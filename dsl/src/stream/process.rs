@@ -4,7 +4,7 @@ use thalweg_connectors::Datum;
 use thalweg_processor::{NodeSupplier, Processor, Setup, UsageError, supply};
 
 use super::KStream;
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::marker::{Keys, Rekeyed};
 use crate::options::Stores;
 use crate::serdes::Known;
@@ -53,7 +53,8 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         P::VOut: Datum,
     {
         let name = self.place.graph.processor_name("KSTREAM-PROCESSOR-");
-        self.then_rekeyed(processor(name, supply(build), stores.into()), Known::NONE)
+        let spec = processor(name, supply(build), stores.into()).effect(Effect::ChangesKeys);
+        self.then_rekeyed(spec, Known::NONE)
     }
 }
 

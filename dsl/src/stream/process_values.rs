@@ -12,6 +12,7 @@ use thalweg_processor::{
 
 use super::KStream;
 use super::process::processor;
+use crate::graph::Effect;
 use crate::marker::Keys;
 use crate::options::Stores;
 
@@ -257,6 +258,7 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
     {
         let name = self.place.graph.processor_name("KSTREAM-PROCESSVALUES-");
         let supplier = supply(move |setup| Ok(KeepsKeys(build(setup)?)));
-        self.then(processor(name, supplier, stores.into()), self.place.serdes.key_only())
+        let spec = processor(name, supplier, stores.into()).effect(Effect::ChangesValues);
+        self.then(spec, self.place.serdes.key_only())
     }
 }

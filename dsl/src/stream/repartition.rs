@@ -6,7 +6,7 @@ use thalweg_processor::TopologyError;
 use super::KStream;
 use crate::marker::{Copartitioned, Keys};
 use crate::options::Repartitioned;
-use crate::repartition::Repartition;
+use crate::repartition::{Repartition, prefix};
 
 impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
     /// Sends the stream through a topic of its own, so that equal keys meet in one partition. Records with a null key are left out.
@@ -35,12 +35,10 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
             let what = "a repartition topic needs at least one partition";
             graph.error(TopologyError::IllegalArgument(what.into()));
         }
-        let name = match options.name.given() {
-            Some(given) => given.to_string(),
-            None => graph.processor_name("KSTREAM-REPARTITION-"),
-        };
+        let name = prefix(&options.name, || graph.processor_name("KSTREAM-REPARTITION-"));
         let serdes = options.serdes.or(&self.place.serdes);
         let repartition = Repartition::of(graph, &name, serdes)
+            .explicit()
             .partitions(options.partitions)
             .partitioner(options.partitioner);
         KStream::at(repartition.add_behind(self.place.node))

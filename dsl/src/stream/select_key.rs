@@ -4,7 +4,7 @@ use thalweg_connectors::Datum;
 use thalweg_processor::{BoxError, Context, NodeError, Record};
 
 use super::{KStream, stateless};
-use crate::graph::NodeSpec;
+use crate::graph::{Effect, NodeSpec};
 use crate::marker::{Keys, Rekeyed};
 
 impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
@@ -46,6 +46,6 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
             let key = select(&record.key, &record.value).map_err(NodeError::user)?;
             context.forward(record.with_key(key))
         });
-        NodeSpec::processor(name, node)
+        NodeSpec::processor(name, node).effect(Effect::ChangesKeys)
     }
 }
