@@ -12,11 +12,7 @@ use thalweg_integration_tests::conformance::{
 fn scenarios() -> Vec<Scenario> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/scenarios");
     let files: Vec<PathBuf> = scenario_files(&[root]).unwrap();
-    assert_eq!(
-        files.len(),
-        272,
-        "the scenarios of the format are all there"
-    );
+    assert_eq!(files.len(), 272, "the scenarios of the format are all there");
     files
         .iter()
         .map(|file| Scenario::read(file).unwrap_or_else(|fault| panic!("{fault}")))
@@ -26,11 +22,7 @@ fn scenarios() -> Vec<Scenario> {
 /// Parses every expression, program and serde below a step.
 fn understand(name: &str, json: &Json) {
     let Json::Object(fields) = json else {
-        return json
-            .as_array()
-            .into_iter()
-            .flatten()
-            .for_each(|item| understand(name, item));
+        return json.as_array().into_iter().flatten().for_each(|item| understand(name, item));
     };
     for (field, value) in fields {
         let parsed = match field.as_str() {
@@ -38,9 +30,9 @@ fn understand(name: &str, json: &Json) {
                 Expr::parse(value).map(drop)
             }
             "key" | "value" | "other_value" => SerdeSpec::parse(value).map(drop),
-            "processor" if value.is_object() => Section::of(value)
-                .and_then(|s| Program::parse(&s))
-                .map(drop),
+            "processor" if value.is_object() => {
+                Section::of(value).and_then(|s| Program::parse(&s)).map(drop)
+            }
             _ => {
                 understand(name, value);
                 Ok(())
@@ -71,12 +63,7 @@ fn every_step_of_every_scenario_is_understood() {
 fn a_perfect_run_of_every_scenario_passes() {
     for scenario in scenarios() {
         let outcome = Outcome::expected(&scenario.expect).unwrap();
-        assert_eq!(
-            compare(&scenario, &outcome).unwrap(),
-            [],
-            "{}",
-            scenario.name
-        );
+        assert_eq!(compare(&scenario, &outcome).unwrap(), [], "{}", scenario.name);
     }
 }
 
@@ -84,9 +71,7 @@ fn a_perfect_run_of_every_scenario_passes() {
 fn an_empty_run_fails_every_scenario_that_expects_anything() {
     for scenario in scenarios() {
         let expects_nothing = scenario.expect.iter().all(|(_, v)| match v {
-            Json::Object(map) => map
-                .values()
-                .all(|v| v.as_array().is_some_and(Vec::is_empty)),
+            Json::Object(map) => map.values().all(|v| v.as_array().is_some_and(Vec::is_empty)),
             other => *other == 0,
         });
         let differences = compare(&scenario, &Outcome::default()).unwrap();

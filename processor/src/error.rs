@@ -50,6 +50,14 @@ impl NodeError {
         Self(Box::new(NodeErrorKind::User(error.into())))
     }
 
+    /// The error inside: what user code reported, or the failure of the task.
+    pub fn cause(&self) -> &(dyn std::error::Error + 'static) {
+        match &*self.0 {
+            NodeErrorKind::User(e) => &**e,
+            NodeErrorKind::Failed(e) => e,
+        }
+    }
+
     pub(crate) fn failed(error: TaskError) -> Self {
         Self(Box::new(NodeErrorKind::Failed(error)))
     }

@@ -25,11 +25,7 @@ impl Setup<'_> {
         let (local, def) = self.find(&decl.def().name)?;
         if def.kind_name() != decl.def().kind_name() {
             let (is, wanted) = (def.kind_name(), decl.def().kind_name());
-            return Err(UsageError::WrongStoreKind {
-                store: def.name.to_string(),
-                is,
-                wanted,
-            });
+            return Err(UsageError::WrongStoreKind { store: def.name.to_string(), is, wanted });
         }
         Ok(decl.bind(local))
     }
@@ -63,14 +59,17 @@ impl Setup<'_> {
         Ok(def.caching && self.config.cache_max_bytes > 0)
     }
 
+    /// The definitions of all connected stores.
+    pub fn store_defs(&self) -> impl Iterator<Item = &StoreDef> {
+        self.stores.iter().map(|(_, def)| *def)
+    }
+
     fn find(&self, name: &str) -> Result<(LocalStore, &StoreDef), UsageError> {
         let found = self.stores.iter().find(|(_, def)| *def.name == *name);
-        found
-            .map(|(local, def)| (*local, *def))
-            .ok_or_else(|| UsageError::StoreNotConnected {
-                node: Arc::clone(self.name),
-                store: name.to_owned(),
-            })
+        found.map(|(local, def)| (*local, *def)).ok_or_else(|| UsageError::StoreNotConnected {
+            node: Arc::clone(self.name),
+            store: name.to_owned(),
+        })
     }
 
     /// The node's name.

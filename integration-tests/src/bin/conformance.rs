@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{fs, panic};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use thalweg_integration_tests::conformance::{
-    ExpectedFailures, Fault, Outcome, Report, Scenario, run_all, scenario_files,
+    Crash, ExpectedFailures, Report, RunOptions, run, run_all, scenario_files,
 };
 
 /// Runs conformance scenarios: files, or all `.json` files below folders.
 #[derive(Parser)]
 struct Options {
-    /// Restart the application in the middle of each input.
-    #[arg(long)]
-    crash: bool,
+    /// Restart the application in the middle of each input, with its stores as of the last commit or without them.
+    #[arg(long, value_name = "STORES", num_args = 0..=1, default_missing_value = "kept")]
+    crash: Option<Stores>,
     /// The list of scenarios that are known not to pass: succeed when exactly those fail.
     #[arg(long, value_name = "FILE")]
     expected: Option<PathBuf>,
@@ -23,8 +23,26 @@ struct Options {
     paths: Vec<PathBuf>,
 }
 
+/// What a crash leaves of the stores.
+#[derive(Clone, Copy, ValueEnum)]
+enum Stores {
+    /// What was committed.
+    Kept,
+    /// Nothing: they are rebuilt from their changelogs.
+    Lost,
+}
+
+impl From<Stores> for Crash {
+    fn from(stores: Stores) -> Self {
+        match stores {
+            Stores::Kept => Self::StoresKept,
+            Stores::Lost => Self::StoresLost,
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    match conform(&Options::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
@@ -35,31 +53,22 @@ fn main() -> ExitCode {
 }
 
 /// Did the run end as wanted?
-fn run(options: &Options) -> Result<bool, String> {
-    if options.crash {
-        return Err("--crash: restarting in the middle of the input is not available yet".into());
-    }
+fn conform(options: &Options) -> Result<bool, String> {
     let expected = options.expected.as_ref().map(|file| {
         let text = fs::read_to_string(file);
         text.map(|text| ExpectedFailures::parse(&text))
             .map_err(|e| format!("cannot read {}: {e}", file.display()))
     });
     let expected = expected.transpose()?;
+    let how = RunOptions { crash: options.crash.map(Crash::from) };
     let files = scenario_files(&options.paths).map_err(|e| e.to_string())?;
     if files.is_empty() {
         return Err("there is no scenario file under the given paths".into());
     }
     // A panic is reported with its scenario.
     panic::set_hook(Box::new(|_| {}));
-    let report = run_all(&files, interpret);
+    let report = run_all(&files, |scenario| run(scenario, how));
     Ok(judge(&report, expected.as_ref()))
-}
-
-fn interpret(scenario: &Scenario) -> Result<Outcome, Fault> {
-    Err(Fault::scenario(format!(
-        "{} needs the interpreter, which is not linked in",
-        scenario.name
-    )))
 }
 
 fn judge(report: &Report, expected: Option<&ExpectedFailures>) -> bool {

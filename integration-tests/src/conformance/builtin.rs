@@ -21,57 +21,30 @@ const fn operator(
     most: usize,
     run: fn(&[Value]) -> Outcome,
 ) -> Builtin {
-    Builtin {
-        name,
-        arity: RangeInclusive::new(least, most),
-        run,
-    }
+    Builtin { name, arity: RangeInclusive::new(least, most), run }
 }
 
 const MANY: usize = usize::MAX;
 
 const BUILTINS: &[Builtin] = &[
     operator("str", 1, 1, |a| Ok(a[0].to_string().into())),
-    operator("concat", 0, MANY, |a| {
-        Ok(a.iter().map(Value::to_string).collect::<String>().into())
-    }),
+    operator("concat", 0, MANY, |a| Ok(a.iter().map(Value::to_string).collect::<String>().into())),
     operator("upper", 1, 1, |a| Ok(a[0].as_str()?.to_uppercase().into())),
     operator("lower", 1, 1, |a| Ok(a[0].as_str()?.to_lowercase().into())),
-    operator("len", 1, 1, |a| {
-        Ok(count(a[0].as_str()?.encode_utf16().count()))
-    }),
-    operator("starts", 2, 2, |a| {
-        Ok(a[0].as_str()?.starts_with(a[1].as_str()?).into())
-    }),
-    operator("contains", 2, 2, |a| {
-        Ok(a[0].as_str()?.contains(a[1].as_str()?).into())
-    }),
+    operator("len", 1, 1, |a| Ok(count(a[0].as_str()?.encode_utf16().count()))),
+    operator("starts", 2, 2, |a| Ok(a[0].as_str()?.starts_with(a[1].as_str()?).into())),
+    operator("contains", 2, 2, |a| Ok(a[0].as_str()?.contains(a[1].as_str()?).into())),
     operator("words", 1, 1, |a| {
-        Ok(a[0]
-            .as_str()?
-            .split(' ')
-            .filter(|w| !w.is_empty())
-            .map(Value::from)
-            .collect())
+        Ok(a[0].as_str()?.split(' ').filter(|w| !w.is_empty()).map(Value::from).collect())
     }),
     operator("field", 3, 3, field),
     operator("num", 1, 1, num),
     operator("dbl", 1, 1, dbl),
-    operator("add", 2, 2, |a| {
-        arithmetic(a, |x, y| Some(x.wrapping_add(y)), |x, y| x + y)
-    }),
-    operator("sub", 2, 2, |a| {
-        arithmetic(a, |x, y| Some(x.wrapping_sub(y)), |x, y| x - y)
-    }),
-    operator("mul", 2, 2, |a| {
-        arithmetic(a, |x, y| Some(x.wrapping_mul(y)), |x, y| x * y)
-    }),
-    operator("min", 2, 2, |a| {
-        arithmetic(a, |x, y| Some(x.min(y)), double_min)
-    }),
-    operator("max", 2, 2, |a| {
-        arithmetic(a, |x, y| Some(x.max(y)), |x, y| -double_min(-x, -y))
-    }),
+    operator("add", 2, 2, |a| arithmetic(a, |x, y| Some(x.wrapping_add(y)), |x, y| x + y)),
+    operator("sub", 2, 2, |a| arithmetic(a, |x, y| Some(x.wrapping_sub(y)), |x, y| x - y)),
+    operator("mul", 2, 2, |a| arithmetic(a, |x, y| Some(x.wrapping_mul(y)), |x, y| x * y)),
+    operator("min", 2, 2, |a| arithmetic(a, |x, y| Some(x.min(y)), double_min)),
+    operator("max", 2, 2, |a| arithmetic(a, |x, y| Some(x.max(y)), |x, y| -double_min(-x, -y))),
     operator("mod", 2, 2, |a| {
         arithmetic(a, |x, y| (y != 0).then(|| x.wrapping_rem(y)), |x, y| x % y)
     }),
@@ -87,18 +60,14 @@ const BUILTINS: &[Builtin] = &[
         Ok(a.iter().find(|v| !v.is_null()).cloned().unwrap_or_default())
     }),
     operator("list", 0, MANY, |a| Ok(a.iter().cloned().collect())),
-    operator("pair", 2, 2, |a| {
-        Ok(Value::pair(a[0].clone(), a[1].clone()))
-    }),
+    operator("pair", 2, 2, |a| Ok(Value::pair(a[0].clone(), a[1].clone()))),
     operator("first", 1, 1, |a| Ok(a[0].as_pair()?.0.clone())),
     operator("second", 1, 1, |a| Ok(a[0].as_pair()?.1.clone())),
     operator("size", 1, 1, |a| Ok(count(a[0].as_list()?.len()))),
     operator("wkey", 1, 1, |a| Ok(a[0].as_win()?.key.clone())),
     operator("wstart", 1, 1, |a| Ok(a[0].as_win()?.start_ms.into())),
     operator("wend", 1, 1, |a| Ok(a[0].as_win()?.end_ms.into())),
-    operator("fail", 1, 1, |a| {
-        Err(Fault::new(FaultKind::IllegalState, a[0].to_string()))
-    }),
+    operator("fail", 1, 1, |a| Err(Fault::new(FaultKind::IllegalState, a[0].to_string()))),
 ];
 
 /// Operators that need a processor or a store, with the number of their arguments; the host of the expression runs them.
@@ -141,10 +110,7 @@ pub(crate) fn builtin(name: &str) -> Option<&'static Builtin> {
 
 /// The number of arguments of an operator that the host runs.
 pub(crate) fn hosted_arity(name: &str) -> Option<&'static RangeInclusive<usize>> {
-    HOSTED
-        .iter()
-        .find(|(n, _)| *n == name)
-        .map(|(_, arity)| arity)
+    HOSTED.iter().find(|(n, _)| *n == name).map(|(_, arity)| arity)
 }
 
 fn count(n: usize) -> Value {
@@ -164,17 +130,12 @@ fn field(a: &[Value]) -> Outcome {
             None => return Ok(Value::Null),
         }
     }
-    Ok(rest
-        .split_once(separator)
-        .map_or(rest, |(part, _)| part)
-        .into())
+    Ok(rest.split_once(separator).map_or(rest, |(part, _)| part).into())
 }
 
 fn num(a: &[Value]) -> Outcome {
     let text = a[0].as_str()?;
-    text.parse::<i64>()
-        .map(Value::Int)
-        .map_err(|_| not_a_number(text))
+    text.parse::<i64>().map(Value::Int).map_err(|_| not_a_number(text))
 }
 
 fn dbl(a: &[Value]) -> Outcome {
@@ -182,9 +143,7 @@ fn dbl(a: &[Value]) -> Outcome {
         Value::Str(text) => text.trim(),
         number => return Ok(double(number)?.into()),
     };
-    let plain = text
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+    let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     let named = matches!(text.trim_start_matches(['+', '-']), "NaN" | "Infinity");
     match text.parse::<f64>() {
         Ok(d) if plain || named => Ok(d.into()),

@@ -31,11 +31,7 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}\n      expected {}\n      got      {}",
-            self.at, self.expected, self.actual
-        )
+        write!(f, "{}\n      expected {}\n      got      {}", self.at, self.expected, self.actual)
     }
 }
 
@@ -48,22 +44,14 @@ const SHOWN_PER_LIST_MAX: usize = 3;
 /// When the expectation itself cannot be read.
 pub fn compare(scenario: &Scenario, actual: &Outcome) -> Result<Vec<Difference>, Fault> {
     let wanted = Outcome::expected(&scenario.expect)?;
-    let mut c = Comparison {
-        scenario,
-        expect: &scenario.expect,
-        found: Vec::new(),
-    };
+    let mut c = Comparison { scenario, expect: &scenario.expect, found: Vec::new() };
     if !c.error(wanted.error.as_ref(), actual.error.as_ref()) {
         return Ok(c.found);
     }
     let phase = wanted.error.as_ref().map(|e| e.phase);
     if phase != Some(Phase::Build) {
         c.names(&wanted, actual);
-        c.lists(
-            "branches",
-            &text_lists(&wanted.branches),
-            &text_lists(&actual.branches),
-        );
+        c.lists("branches", &text_lists(&wanted.branches), &text_lists(&actual.branches));
     }
     if matches!(phase, None | Some(Phase::Run)) {
         c.lists("topics", &wanted.topics, &actual.topics);
@@ -77,10 +65,8 @@ pub fn compare(scenario: &Scenario, actual: &Outcome) -> Result<Vec<Difference>,
     if phase.is_none() {
         c.stores(&wanted.stores, &actual.stores);
         c.queries(&wanted.queries, &actual.queries);
-        let (expected, got) = (
-            wanted.dropped_records.to_string(),
-            actual.dropped_records.to_string(),
-        );
+        let (expected, got) =
+            (wanted.dropped_records.to_string(), actual.dropped_records.to_string());
         c.text(Aspect::Behaviour, "dropped_records", &expected, &got);
     }
     Ok(c.found)
@@ -125,12 +111,7 @@ impl Comparison<'_> {
             let show = |failure: Option<&Failure>| {
                 failure.map_or("no error".to_owned(), Failure::to_string)
             };
-            self.report(
-                Aspect::Behaviour,
-                "error".into(),
-                show(wanted),
-                show(actual),
-            );
+            self.report(Aspect::Behaviour, "error".into(), show(wanted), show(actual));
         }
         same
     }
@@ -143,24 +124,13 @@ impl Comparison<'_> {
         if self.expect.contains_key("store_names") {
             let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
             let (w, a) = (sorted(&wanted.store_names), sorted(&actual.store_names));
-            self.text(
-                Aspect::NamesOrBytes,
-                "store_names",
-                &format!("{w:?}"),
-                &format!("{a:?}"),
-            );
+            self.text(Aspect::NamesOrBytes, "store_names", &format!("{w:?}"), &format!("{a:?}"));
         }
         if self.expect.contains_key("internal_topics") {
-            let names: BTreeSet<_> = wanted
-                .internal_topics
-                .keys()
-                .chain(actual.internal_topics.keys())
-                .collect();
+            let names: BTreeSet<_> =
+                wanted.internal_topics.keys().chain(actual.internal_topics.keys()).collect();
             for name in names {
-                let (w, a) = (
-                    wanted.internal_topics.get(name),
-                    actual.internal_topics.get(name),
-                );
+                let (w, a) = (wanted.internal_topics.get(name), actual.internal_topics.get(name));
                 if w != a {
                     self.report(
                         Aspect::NamesOrBytes,
@@ -172,26 +142,15 @@ impl Comparison<'_> {
             }
             let groups = |outcome: &Outcome| {
                 let groups = outcome.copartition_groups.iter();
-                format!(
-                    "{:?}",
-                    groups.map(BTreeSet::from_iter).collect::<BTreeSet<_>>()
-                )
+                format!("{:?}", groups.map(BTreeSet::from_iter).collect::<BTreeSet<_>>())
             };
-            self.text(
-                Aspect::NamesOrBytes,
-                "copartition_groups",
-                &groups(wanted),
-                &groups(actual),
-            );
+            self.text(Aspect::NamesOrBytes, "copartition_groups", &groups(wanted), &groups(actual));
         }
     }
 
     /// Reports the first line that differs.
     fn describe(&mut self, wanted: &str, actual: &str) {
-        let (w, a) = (
-            normalized_description(wanted),
-            normalized_description(actual),
-        );
+        let (w, a) = (normalized_description(wanted), normalized_description(actual));
         if w == a {
             return;
         }
@@ -220,11 +179,8 @@ impl Comparison<'_> {
     ) {
         let names: BTreeSet<_> = wanted.keys().chain(actual.keys()).collect();
         for name in names {
-            let raw = self
-                .scenario
-                .outputs
-                .get(name)
-                .is_some_and(|o| o.key.is_raw() || o.value.is_raw());
+            let raw =
+                self.scenario.outputs.get(name).is_some_and(|o| o.key.is_raw() || o.value.is_raw());
             let aspect = if raw && field.starts_with("topics") {
                 Aspect::NamesOrBytes
             } else {
@@ -232,12 +188,7 @@ impl Comparison<'_> {
             };
             let side =
                 |lists: &BTreeMap<String, Vec<Json>>| lists.get(name).cloned().unwrap_or_default();
-            self.list(
-                aspect,
-                &format!("{field}.{name}"),
-                &side(wanted),
-                &side(actual),
-            );
+            self.list(aspect, &format!("{field}.{name}"), &side(wanted), &side(actual));
         }
     }
 
@@ -274,12 +225,9 @@ impl Comparison<'_> {
                 Some(got) if got.ordered => {
                     self.list(Aspect::Behaviour, &at, &dump.entries, &got.entries)
                 }
-                Some(got) => self.list(
-                    Aspect::Behaviour,
-                    &at,
-                    &sorted(&dump.entries),
-                    &sorted(&got.entries),
-                ),
+                Some(got) => {
+                    self.list(Aspect::Behaviour, &at, &sorted(&dump.entries), &sorted(&got.entries))
+                }
             }
         }
     }
@@ -313,16 +261,9 @@ fn show(json: Option<&Json>) -> String {
 
 fn text_lists(lists: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, Vec<Json>> {
     let sorted = |keys: &Vec<String>| {
-        keys.iter()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .map(|k| k.as_str().into())
-            .collect()
+        keys.iter().collect::<BTreeSet<_>>().into_iter().map(|k| k.as_str().into()).collect()
     };
-    lists
-        .iter()
-        .map(|(id, keys)| (id.clone(), sorted(keys)))
-        .collect()
+    lists.iter().map(|(id, keys)| (id.clone(), sorted(keys))).collect()
 }
 
 /// Equal, where `{"any": true}` stands for anything and the order of an object's fields does not count.
@@ -333,9 +274,7 @@ fn matches(wanted: &Json, actual: &Json) -> bool {
             w.len() == a.len() && w.iter().zip(a).all(|(w, a)| matches(w, a))
         }
         (Json::Object(w), Json::Object(a)) => {
-            w.len() == a.len()
-                && w.iter()
-                    .all(|(k, w)| a.get(k).is_some_and(|a| matches(w, a)))
+            w.len() == a.len() && w.iter().all(|(k, w)| a.get(k).is_some_and(|a| matches(w, a)))
         }
         (w, a) => w == a,
     }

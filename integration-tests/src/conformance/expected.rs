@@ -21,14 +21,12 @@ pub enum Surprise {
 impl fmt::Display for Surprise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Passes(name) => write!(
-                f,
-                "{name} passes now: take it off the list of expected failures"
-            ),
-            Self::Fails(name) => write!(
-                f,
-                "{name} fails and is not on the list of expected failures"
-            ),
+            Self::Passes(name) => {
+                write!(f, "{name} passes now: take it off the list of expected failures")
+            }
+            Self::Fails(name) => {
+                write!(f, "{name} fails and is not on the list of expected failures")
+            }
         }
     }
 }
@@ -36,28 +34,19 @@ impl fmt::Display for Surprise {
 impl ExpectedFailures {
     /// Reads the list: one name a line; empty lines and what follows `#` do not count.
     pub fn parse(text: &str) -> Self {
-        let names = text
-            .lines()
-            .map(|line| line.split('#').next().unwrap_or_default().trim());
-        Self(
-            names
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
+        let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        Self(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
     /// Where the report does not agree with the list. Listed scenarios that did not run do not count.
     pub fn surprises(&self, report: &Report) -> Vec<Surprise> {
         let cases = report.cases().iter();
         cases
-            .filter_map(
-                |case| match (case.verdict.passed(), self.0.contains(&case.name)) {
-                    (true, true) => Some(Surprise::Passes(case.name.clone())),
-                    (false, false) => Some(Surprise::Fails(case.name.clone())),
-                    _ => None,
-                },
-            )
+            .filter_map(|case| match (case.verdict.passed(), self.0.contains(&case.name)) {
+                (true, true) => Some(Surprise::Passes(case.name.clone())),
+                (false, false) => Some(Surprise::Fails(case.name.clone())),
+                _ => None,
+            })
             .collect()
     }
 }
@@ -74,11 +63,7 @@ mod tests {
         let case = |name: &str, ok: bool| Case {
             name: name.into(),
             family: "a".into(),
-            verdict: if ok {
-                Verdict::Passed
-            } else {
-                Verdict::Broken("no".into())
-            },
+            verdict: if ok { Verdict::Passed } else { Verdict::Broken("no".into()) },
         };
         let report = Report::new(vec![
             case("a/fixed", true),
@@ -89,10 +74,7 @@ mod tests {
         let surprises = list.surprises(&report);
         assert_eq!(
             surprises,
-            [
-                Surprise::Passes("a/fixed".into()),
-                Surprise::Fails("a/new".into())
-            ]
+            [Surprise::Passes("a/fixed".into()), Surprise::Fails("a/new".into())]
         );
     }
 }

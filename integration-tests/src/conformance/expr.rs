@@ -38,9 +38,7 @@ pub struct NoHost;
 
 impl Host for NoHost {
     fn call(&mut self, operator: &str, _: &[Value]) -> Result<Value, Fault> {
-        Err(Fault::scenario(format!(
-            "operator `{operator}` is not available in a plain function"
-        )))
+        Err(Fault::scenario(format!("operator `{operator}` is not available in a plain function")))
     }
 }
 
@@ -51,12 +49,7 @@ pub struct Env(Vec<(Cow<'static, str>, Value)>);
 impl Env {
     /// An environment with these variables.
     pub fn of<const N: usize>(variables: [(&'static str, Value); N]) -> Self {
-        Self(
-            variables
-                .into_iter()
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
-        )
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 
     /// Sets a variable, new or not.
@@ -69,10 +62,7 @@ impl Env {
 
     /// Reads a variable.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0
-            .iter()
-            .rfind(|(n, _)| n == name)
-            .map(|(_, value)| value)
+        self.0.iter().rfind(|(n, _)| n == name).map(|(_, value)| value)
     }
 }
 
@@ -113,23 +103,18 @@ fn parse(json: &Json) -> Result<Node, Fault> {
         literal => return Value::from_json(literal).map(Node::Literal),
     };
     let Some((Json::String(name), args)) = items.split_first() else {
-        return Err(Fault::scenario(format!(
-            "an expression starts with its operator: {json}"
-        )));
+        return Err(Fault::scenario(format!("an expression starts with its operator: {json}")));
     };
     let args = args.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    let wrong = |n| {
-        Fault::scenario(format!(
-            "operator `{name}` does not take {n} arguments: {json}"
-        ))
-    };
+    let wrong =
+        |n| Fault::scenario(format!("operator `{name}` does not take {n} arguments: {json}"));
     match name.as_str() {
-        "if" => <[Node; 3]>::try_from(args)
-            .map(|a| Node::If(Box::new(a)))
-            .map_err(|a| wrong(a.len())),
-        "each" => <[Node; 2]>::try_from(args)
-            .map(|a| Node::Each(Box::new(a)))
-            .map_err(|a| wrong(a.len())),
+        "if" => {
+            <[Node; 3]>::try_from(args).map(|a| Node::If(Box::new(a))).map_err(|a| wrong(a.len()))
+        }
+        "each" => {
+            <[Node; 2]>::try_from(args).map(|a| Node::Each(Box::new(a))).map_err(|a| wrong(a.len()))
+        }
         "and" => Ok(Node::And(args)),
         "or" => Ok(Node::Or(args)),
         _ => {
@@ -157,11 +142,7 @@ fn eval(node: &Node, env: &mut Env, host: &mut dyn Host) -> Result<Value, Fault>
             .ok_or_else(|| Fault::scenario(format!("unbound variable `${name}`"))),
         Node::If(parts) => {
             let [condition, yes, no] = &**parts;
-            let chosen = if eval(condition, env, host)?.as_bool()? {
-                yes
-            } else {
-                no
-            };
+            let chosen = if eval(condition, env, host)?.as_bool()? { yes } else { no };
             eval(chosen, env, host)
         }
         Node::And(parts) => until(false, parts, env, host),
@@ -211,12 +192,8 @@ mod tests {
 
     fn run(expr: Json) -> Result<Value, Fault> {
         let win = Value::win("k".into(), 0, 10);
-        let variables = [
-            ("v", "a b  c".into()),
-            ("n", 7.into()),
-            ("none", Value::Null),
-            ("w", win),
-        ];
+        let variables =
+            [("v", "a b  c".into()), ("n", 7.into()), ("none", Value::Null), ("w", win)];
         Expr::parse(&expr)?.apply(variables)
     }
 
@@ -232,10 +209,7 @@ mod tests {
         check(vec![
             (json!("plain"), json!("plain")),
             (json!("$v"), json!("a b  c")),
-            (
-                json!(["concat", "x", 1, null, true, "$w"]),
-                json!("x1nulltrue[k@0/10]"),
-            ),
+            (json!(["concat", "x", 1, null, true, "$w"]), json!("x1nulltrue[k@0/10]")),
             (json!(["concat"]), json!("")),
             (json!(["upper", "aß"]), json!("ASS")),
             (json!(["lower", "AB"]), json!("ab")),
@@ -300,10 +274,7 @@ mod tests {
             (json!(["size", ["list", 1, null]]), json!(2)),
             (json!(["first", ["pair", 1, 2]]), json!(1)),
             (json!(["second", ["pair", 1, 2]]), json!(2)),
-            (
-                json!(["each", ["words", "$v"], ["concat", "$it", "$n"]]),
-                json!(["a7", "b7", "c7"]),
-            ),
+            (json!(["each", ["words", "$v"], ["concat", "$it", "$n"]]), json!(["a7", "b7", "c7"])),
             (
                 json!([
                     "each",
@@ -362,9 +333,7 @@ mod tests {
             }
         }
         let expr = Expr::parse(&json!(["put", "s", "$k", ["add", 1, 2]])).unwrap();
-        let got = expr
-            .eval(&mut Env::of([("k", "a".into())]), &mut Echo)
-            .unwrap();
+        let got = expr.eval(&mut Env::of([("k", "a".into())]), &mut Echo).unwrap();
         assert_eq!(got, "put[s,a,3]".into());
     }
 

@@ -16,8 +16,10 @@ pub struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// The scenario itself is wrong, or asks for what the runner cannot do; never an expected result.
+    /// The scenario itself is wrong; never an expected result.
     Scenario,
+    /// The scenario needs what the library does not have yet; never an expected result.
+    Unsupported,
     /// The operator `fail`.
     IllegalState,
     /// A null where a string, number or boolean is needed.
@@ -32,13 +34,15 @@ pub enum FaultKind {
     Arithmetic,
     /// Bytes that a serde cannot read.
     Serialization,
+    /// The framework cannot go on: a child is unknown, a store is not connected.
+    GaveUp,
 }
 
 impl FaultKind {
     /// The name of the exception that the reference implementation throws.
     pub fn reference_name(self) -> &'static str {
         match self {
-            Self::Scenario => "Author",
+            Self::Scenario | Self::Unsupported => "Author",
             Self::IllegalState => "IllegalStateException",
             Self::NullPointer => "NullPointerException",
             Self::NumberFormat => "NumberFormatException",
@@ -46,6 +50,7 @@ impl FaultKind {
             Self::IllegalArgument => "IllegalArgumentException",
             Self::Arithmetic => "ArithmeticException",
             Self::Serialization => "SerializationException",
+            Self::GaveUp => "StreamsException",
         }
     }
 }
@@ -54,6 +59,7 @@ impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scenario => "faulty scenario",
+            Self::Unsupported => "unsupported",
             Self::IllegalState => "illegal state",
             Self::NullPointer => "null operand",
             Self::NumberFormat => "not a number",
@@ -61,6 +67,7 @@ impl fmt::Display for FaultKind {
             Self::IllegalArgument => "illegal argument",
             Self::Arithmetic => "arithmetic",
             Self::Serialization => "unreadable bytes",
+            Self::GaveUp => "misuse",
         })
     }
 }
@@ -68,10 +75,7 @@ impl fmt::Display for FaultKind {
 impl Fault {
     /// A failure of `kind`.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
+        Self { kind, message: message.into() }
     }
 
     /// An error in the scenario itself.
@@ -80,16 +84,10 @@ impl Fault {
     }
 
     pub(crate) fn null(wanted: &str) -> Self {
-        Self::new(
-            FaultKind::NullPointer,
-            format!("null where a {wanted} is needed"),
-        )
+        Self::new(FaultKind::NullPointer, format!("null where a {wanted} is needed"))
     }
 
     pub(crate) fn class_cast(got: &str, wanted: &str) -> Self {
-        Self::new(
-            FaultKind::ClassCast,
-            format!("a {got} where a {wanted} is needed"),
-        )
+        Self::new(FaultKind::ClassCast, format!("a {got} where a {wanted} is needed"))
     }
 }

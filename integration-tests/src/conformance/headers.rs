@@ -28,9 +28,7 @@ impl HeaderList {
 
     /// All, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&[u8]>)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_deref()))
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
     }
 
     /// Are there none?
@@ -41,12 +39,7 @@ impl HeaderList {
 
 impl<N: Into<String>> FromIterator<(N, Option<Vec<u8>>)> for HeaderList {
     fn from_iter<I: IntoIterator<Item = (N, Option<Vec<u8>>)>>(headers: I) -> Self {
-        Self(
-            headers
-                .into_iter()
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
-        )
+        Self(headers.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 }
 

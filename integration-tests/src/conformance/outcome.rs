@@ -149,7 +149,7 @@ impl ErrorKind {
     /// The kind of a run that failed with a fault of the scenario language; `None` for a faulty scenario.
     pub fn of_fault(fault: &Fault) -> Option<Self> {
         match fault.kind {
-            FaultKind::Scenario => None,
+            FaultKind::Scenario | FaultKind::Unsupported => None,
             kind => Self::of_reference(Phase::Run, "StreamsException", kind.reference_name()),
         }
     }
@@ -205,8 +205,7 @@ impl Outcome {
         let field = |name: &str| expect.get(name).unwrap_or(&Json::Null);
         let lists = |name: &str| -> BTreeMap<String, Vec<Json>> {
             let map = field(name).as_object().into_iter().flatten();
-            map.map(|(k, v)| (k.clone(), v.as_array().cloned().unwrap_or_default()))
-                .collect()
+            map.map(|(k, v)| (k.clone(), v.as_array().cloned().unwrap_or_default())).collect()
         };
         let stores = lists("stores").into_iter().map(|(name, entries)| {
             let ordered = !entries.iter().any(|e| e["key"]["start"].is_i64());
@@ -218,24 +217,12 @@ impl Outcome {
             topics: lists("topics"),
             topics_of_failed_step: lists("topics_of_failed_step"),
             stores: stores.collect(),
-            queries: queries
-                .map(|result| QueryResult {
-                    ordered: true,
-                    result,
-                })
-                .collect(),
+            queries: queries.map(|result| QueryResult { ordered: true, result }).collect(),
             calls: lists("calls"),
-            branches: lists("branches")
-                .into_iter()
-                .map(|(id, keys)| (id, texts(&keys)))
-                .collect(),
+            branches: lists("branches").into_iter().map(|(id, keys)| (id, texts(&keys))).collect(),
             dropped_records: field("dropped_records").as_u64().unwrap_or_default(),
             describe: field("describe").as_str().unwrap_or_default().to_owned(),
-            store_names: texts(
-                field("store_names")
-                    .as_array()
-                    .map_or(&[][..], Vec::as_slice),
-            ),
+            store_names: texts(field("store_names").as_array().map_or(&[][..], Vec::as_slice)),
             internal_topics: field("internal_topics")
                 .as_object()
                 .cloned()
@@ -253,11 +240,7 @@ impl Outcome {
 }
 
 fn texts(items: &[Json]) -> Vec<String> {
-    items
-        .iter()
-        .filter_map(Json::as_str)
-        .map(str::to_owned)
-        .collect()
+    items.iter().filter_map(Json::as_str).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -269,69 +252,22 @@ mod tests {
     #[test]
     fn kinds_follow_the_table_of_the_format() {
         let cases = [
-            (
-                Build,
-                "TopologyException",
-                "TopologyException",
-                InvalidTopology,
-            ),
-            (
-                Build,
-                "IllegalArgumentException",
-                "IllegalArgumentException",
-                IllegalParameter,
-            ),
+            (Build, "TopologyException", "TopologyException", InvalidTopology),
+            (Build, "IllegalArgumentException", "IllegalArgumentException", IllegalParameter),
             (Build, "ConfigException", "ConfigException", BadConfig),
             (Start, "StreamsException", "ConfigException", BadConfig),
-            (
-                Run,
-                "StreamsException",
-                "SerializationException",
-                Undeserializable,
-            ),
-            (
-                Run,
-                "StreamsException",
-                "ClassCastException",
-                Unserializable,
-            ),
-            (
-                Run,
-                "StreamsException",
-                "IllegalStateException",
-                UserFunction,
-            ),
-            (
-                Run,
-                "StreamsException",
-                "NumberFormatException",
-                UserFunction,
-            ),
-            (
-                Run,
-                "StreamsException",
-                "IllegalArgumentException",
-                IllegalArgument,
-            ),
-            (
-                Run,
-                "IllegalStateException",
-                "IllegalStateException",
-                GlobalUserFunction,
-            ),
+            (Run, "StreamsException", "SerializationException", Undeserializable),
+            (Run, "StreamsException", "ClassCastException", Unserializable),
+            (Run, "StreamsException", "IllegalStateException", UserFunction),
+            (Run, "StreamsException", "NumberFormatException", UserFunction),
+            (Run, "StreamsException", "IllegalArgumentException", IllegalArgument),
+            (Run, "IllegalStateException", "IllegalStateException", GlobalUserFunction),
             (Run, "StreamsException", "StreamsException", GaveUp),
         ];
         for (phase, class, root, kind) in cases {
-            assert_eq!(
-                ErrorKind::of_reference(phase, class, root),
-                Some(kind),
-                "{class} {root}"
-            );
+            assert_eq!(ErrorKind::of_reference(phase, class, root), Some(kind), "{class} {root}");
         }
-        assert_eq!(
-            ErrorKind::of_reference(Run, "OutOfMemoryError", "OutOfMemoryError"),
-            None
-        );
+        assert_eq!(ErrorKind::of_reference(Run, "OutOfMemoryError", "OutOfMemoryError"), None);
     }
 
     #[test]

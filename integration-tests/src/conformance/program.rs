@@ -143,10 +143,7 @@ impl Program {
         let punctuators = section.sections("punctuators")?;
         Ok(Self {
             on_record: block(section, "on_record")?,
-            punctuators: punctuators
-                .iter()
-                .map(punctuator)
-                .collect::<Result<_, _>>()?,
+            punctuators: punctuators.iter().map(punctuator).collect::<Result<_, _>>()?,
         })
     }
 
@@ -174,12 +171,7 @@ impl Punctuator {
     /// When a statement fails.
     pub fn run<P: Port>(&self, port: &mut P, now_ms: i64) -> Result<(), P::Error> {
         let env = Env::of([("now", now_ms.into())]);
-        Call {
-            port,
-            env,
-            headers: HeaderList::default(),
-        }
-        .block(&self.body)
+        Call { port, env, headers: HeaderList::default() }.block(&self.body)
     }
 }
 
@@ -194,9 +186,7 @@ fn punctuator(section: &Section) -> Result<Arc<Punctuator>, Fault> {
             "stream_time" => TimeKind::Stream,
             "wall_clock" => TimeKind::WallClock,
             other => {
-                return Err(Fault::scenario(format!(
-                    "unknown time `{other}` of a punctuator"
-                )));
+                return Err(Fault::scenario(format!("unknown time `{other}` of a punctuator")));
             }
         },
         interval_ms: section.int("interval_ms")?,
@@ -232,20 +222,18 @@ fn statement(s: &Section) -> Result<Statement, Fault> {
         Some("for_each") => Statement::ForEach(s.expr("for_each")?, block(s, "do")?),
         Some("do") => Statement::Do(s.expr("do")?),
         Some("if") => Statement::If(s.expr("if")?, block(s, "then")?, block(s, "else")?),
-        Some("add_header") => match s
-            .json("add_header")
-            .and_then(Json::as_array)
-            .map(Vec::as_slice)
-        {
-            Some([Json::String(name), value]) => {
-                Statement::AddHeader(name.clone(), Expr::parse(value)?)
+        Some("add_header") => {
+            match s.json("add_header").and_then(Json::as_array).map(Vec::as_slice) {
+                Some([Json::String(name), value]) => {
+                    Statement::AddHeader(name.clone(), Expr::parse(value)?)
+                }
+                _ => {
+                    return Err(Fault::scenario(
+                        "`add_header` is a list of a name and an expression",
+                    ));
+                }
             }
-            _ => {
-                return Err(Fault::scenario(
-                    "`add_header` is a list of a name and an expression",
-                ));
-            }
-        },
+        }
         Some("remove_header") => Statement::RemoveHeader(s.text("remove_header")?.to_owned()),
         Some("schedule") => Statement::Schedule(punctuator(&s.section("schedule")?)?),
         Some("cancel") => Statement::Cancel(s.text("cancel")?.to_owned()),
@@ -278,19 +266,11 @@ impl<P: Port> Host for CallHost<'_, P> {
 
 impl<P: Port> Call<'_, P> {
     fn eval(&mut self, expr: &Expr) -> Result<Value, Fault> {
-        expr.eval(
-            &mut self.env,
-            &mut CallHost {
-                port: self.port,
-                headers: &self.headers,
-            },
-        )
+        expr.eval(&mut self.env, &mut CallHost { port: self.port, headers: &self.headers })
     }
 
     fn block(&mut self, block: &[Statement]) -> Result<(), P::Error> {
-        block
-            .iter()
-            .try_for_each(|statement| self.statement(statement))
+        block.iter().try_for_each(|statement| self.statement(statement))
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<(), P::Error> {
@@ -310,11 +290,7 @@ impl<P: Port> Call<'_, P> {
                 }
             }
             Statement::If(condition, yes, no) => {
-                let chosen = if self.eval(condition)?.as_bool()? {
-                    yes
-                } else {
-                    no
-                };
+                let chosen = if self.eval(condition)?.as_bool()? { yes } else { no };
                 return self.block(chosen);
             }
             Statement::AddHeader(name, expr) => {
@@ -335,28 +311,18 @@ impl<P: Port> Call<'_, P> {
     fn forward(&mut self, forward: &Forward) -> Result<(), P::Error> {
         let key = self.part(forward.key.as_ref(), "k")?;
         let value = self.part(forward.value.as_ref(), "v")?;
-        let time = if self.env.get("ts").is_some() {
-            "ts"
-        } else {
-            "now"
-        };
+        let time = if self.env.get("ts").is_some() { "ts" } else { "now" };
         let timestamp = self.part(forward.timestamp.as_ref(), time)?;
         let timestamp_ms = match timestamp {
             Value::Null => {
                 return Err(
-                    Fault::new(FaultKind::NullPointer, "null as a timestamp to forward").into(),
+                    Fault::new(FaultKind::NullPointer, "null as a timestamp to forward").into()
                 );
             }
             timestamp => timestamp.as_int()?,
         };
         let child = forward.child.as_deref();
-        self.port.forward(Outgoing {
-            key,
-            value,
-            timestamp_ms,
-            headers: &self.headers,
-            child,
-        })
+        self.port.forward(Outgoing { key, value, timestamp_ms, headers: &self.headers, child })
     }
 
     /// What the statement says, or else the variable; a punctuation has no record to take it from.
@@ -384,18 +350,13 @@ mod tests {
 
         fn forward(&mut self, o: Outgoing<'_>) -> Result<(), Fault> {
             let names: Vec<_> = o.headers.iter().map(|(name, _)| name).collect();
-            self.0.push(format!(
-                "{} {} {} {names:?} {:?}",
-                o.key, o.value, o.timestamp_ms, o.child
-            ));
+            self.0
+                .push(format!("{} {} {} {names:?} {:?}", o.key, o.value, o.timestamp_ms, o.child));
             Ok(())
         }
 
         fn schedule(&mut self, p: &Arc<Punctuator>) -> Result<(), Fault> {
-            self.0.push(format!(
-                "schedule {} {:?} {}",
-                p.name, p.time, p.interval_ms
-            ));
+            self.0.push(format!("schedule {} {:?} {}", p.name, p.time, p.interval_ms));
             Ok(())
         }
 
@@ -409,10 +370,7 @@ mod tests {
         }
 
         fn operator(&mut self, name: &str, args: &[Value], _: &HeaderList) -> Result<Value, Fault> {
-            self.0.push(format!(
-                "{name} {}",
-                args.iter().cloned().collect::<Value>()
-            ));
+            self.0.push(format!("{name} {}", args.iter().cloned().collect::<Value>()));
             Ok(5.into())
         }
     }
@@ -436,10 +394,7 @@ mod tests {
 
     #[test]
     fn a_forward_defaults_to_the_parts_of_the_record() {
-        assert_eq!(
-            run(json!([{"forward": {}}])).unwrap(),
-            [r#"a 1 7 ["h"] None"#]
-        );
+        assert_eq!(run(json!([{"forward": {}}])).unwrap(), [r#"a 1 7 ["h"] None"#]);
         let replaced =
             run(json!([{"forward": {"key": null, "value": "$ts", "timestamp": 9, "child": "c"}}]));
         assert_eq!(replaced.unwrap(), [r#"null 7 9 ["h"] Some("c")"#]);
@@ -455,12 +410,7 @@ mod tests {
         ]));
         assert_eq!(
             log.unwrap(),
-            [
-                "get [s,a]",
-                r#"a 5 7 ["h"] None"#,
-                "put [s,a,1]",
-                "put [s,a,2]"
-            ]
+            ["get [s,a]", r#"a 5 7 ["h"] None"#, "put [s,a,1]", "put [s,a,2]"]
         );
     }
 
@@ -473,13 +423,7 @@ mod tests {
             {"remove_header": "h"},
             {"forward": {"value": ["header", "h"]}}
         ]));
-        assert_eq!(
-            log.unwrap(),
-            [
-                r#"a x 7 ["h", "i", "n"] None"#,
-                r#"a null 7 ["i", "n"] None"#
-            ]
-        );
+        assert_eq!(log.unwrap(), [r#"a x 7 ["h", "i", "n"] None"#, r#"a null 7 ["i", "n"] None"#]);
     }
 
     #[test]
@@ -494,27 +438,15 @@ mod tests {
         let program = program.unwrap();
         let mut log = Log::default();
         program.punctuators[0].run(&mut log, 30).unwrap();
-        assert_eq!(
-            log.0,
-            ["k 30 30 [] None", "schedule q Stream 1", "cancel p"]
-        );
+        assert_eq!(log.0, ["k 30 30 [] None", "schedule q Stream 1", "cancel p"]);
     }
 
     #[test]
     fn faults_stop_the_program_and_unknown_statements_are_found_when_parsing() {
-        assert_eq!(
-            run(json!([{"do": ["fail", "x"]}])).unwrap_err().kind,
-            FaultKind::IllegalState
-        );
+        assert_eq!(run(json!([{"do": ["fail", "x"]}])).unwrap_err().kind, FaultKind::IllegalState);
         let null_time = run(json!([{"forward": {"timestamp": null}}]));
         assert_eq!(null_time.unwrap_err().kind, FaultKind::NullPointer);
-        assert_eq!(
-            run(json!([{"jump": 1}])).unwrap_err().kind,
-            FaultKind::Scenario
-        );
-        assert_eq!(
-            run(json!([{"add_header": "x"}])).unwrap_err().kind,
-            FaultKind::Scenario
-        );
+        assert_eq!(run(json!([{"jump": 1}])).unwrap_err().kind, FaultKind::Scenario);
+        assert_eq!(run(json!([{"add_header": "x"}])).unwrap_err().kind, FaultKind::Scenario);
     }
 }

@@ -115,33 +115,18 @@ mod tests {
     use super::*;
 
     fn difference(aspect: Aspect) -> Difference {
-        Difference {
-            aspect,
-            at: "topics.out[0]".into(),
-            expected: "1".into(),
-            actual: "2".into(),
-        }
+        Difference { aspect, at: "topics.out[0]".into(), expected: "1".into(), actual: "2".into() }
     }
 
     #[test]
     fn the_report_tells_behaviour_from_names_and_closes_with_the_counts() {
-        let case = |name: &str, verdict| Case {
-            name: name.into(),
-            family: "f".into(),
-            verdict,
-        };
+        let case = |name: &str, verdict| Case { name: name.into(), family: "f".into(), verdict };
         let report = Report::new(vec![
             case("f/good", Verdict::of(vec![])),
-            case(
-                "f/named",
-                Verdict::of(vec![difference(Aspect::NamesOrBytes)]),
-            ),
+            case("f/named", Verdict::of(vec![difference(Aspect::NamesOrBytes)])),
             case(
                 "f/bad",
-                Verdict::of(vec![
-                    difference(Aspect::NamesOrBytes),
-                    difference(Aspect::Behaviour),
-                ]),
+                Verdict::of(vec![difference(Aspect::NamesOrBytes), difference(Aspect::Behaviour)]),
             ),
             case("f/broken", Verdict::Broken("panicked".into())),
         ]);
@@ -155,9 +140,6 @@ mod tests {
         );
         assert!(text.contains("FAILED f/bad\n"), "{text}");
         assert!(text.contains("FAILED f/broken\n    panicked\n"), "{text}");
-        assert!(
-            text.ends_with("1 of 4, 1 only by names or bytes\n1 passed, 3 failed"),
-            "{text}"
-        );
+        assert!(text.ends_with("1 of 4, 1 only by names or bytes\n1 passed, 3 failed"), "{text}");
     }
 }

@@ -172,11 +172,7 @@ impl Scenario {
             topology: top.sections("topology")?,
             outputs: topics(&top, "outputs", output_topic)?,
             stores: owned(top.texts("stores")?),
-            queries: top
-                .sections("queries")?
-                .iter()
-                .map(query)
-                .collect::<Result<_, _>>()?,
+            queries: top.sections("queries")?.iter().map(query).collect::<Result<_, _>>()?,
             checks: checks(&top.texts("checks")?)?,
             inputs,
             input,
@@ -208,9 +204,7 @@ fn config(section: Option<Section>) -> Result<Config, Fault> {
             "default.value.serde" => config.default_value = section.serde(field)?,
             "initial_wall_clock_ms" => config.initial_wall_clock_ms = section.int(field)?,
             other => {
-                config
-                    .settings
-                    .insert(other.to_owned(), section.text(other)?.to_owned());
+                config.settings.insert(other.to_owned(), section.text(other)?.to_owned());
             }
         }
     }
@@ -225,9 +219,7 @@ fn topics<T>(
     let Some(all) = top.section_opt(field)? else {
         return Ok(BTreeMap::new());
     };
-    all.fields()
-        .map(|topic| Ok((topic.to_owned(), read(&all.section(topic)?)?)))
-        .collect()
+    all.fields().map(|topic| Ok((topic.to_owned(), read(&all.section(topic)?)?))).collect()
 }
 
 fn needed(section: &Section, field: &str) -> Result<SerdeSpec, Fault> {
@@ -237,10 +229,7 @@ fn needed(section: &Section, field: &str) -> Result<SerdeSpec, Fault> {
 }
 
 fn input_topic(section: &Section) -> Result<InputTopic, Fault> {
-    Ok(InputTopic {
-        key: needed(section, "key")?,
-        value: needed(section, "value")?,
-    })
+    Ok(InputTopic { key: needed(section, "key")?, value: needed(section, "value")? })
 }
 
 fn output_topic(section: &Section) -> Result<OutputTopic, Fault> {
@@ -253,17 +242,11 @@ fn output_topic(section: &Section) -> Result<OutputTopic, Fault> {
 }
 
 fn query(section: &Section) -> Result<Query, Fault> {
-    let args = section
-        .json("args")
-        .and_then(Json::as_array)
-        .map_or(&[][..], Vec::as_slice);
+    let args = section.json("args").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     Ok(Query {
         store: section.text("store")?.to_owned(),
         op: section.text("op")?.to_owned(),
-        args: args
-            .iter()
-            .map(Value::from_json)
-            .collect::<Result<_, _>>()?,
+        args: args.iter().map(Value::from_json).collect::<Result<_, _>>()?,
     })
 }
 
@@ -296,18 +279,15 @@ fn input_item(
         .ok_or_else(|| Fault::scenario(format!("no serdes for input topic `{topic}`")))?;
     let bytes =
         |field, serde: SerdeSpec| serde.input_bytes(section.json(field).unwrap_or(&Json::Null));
-    let headers = section
-        .json("headers")
-        .and_then(Json::as_array)
-        .map_or(&[][..], Vec::as_slice);
+    let headers = section.json("headers").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let header = |json: &Json| match json.as_array().map(Vec::as_slice) {
         Some([Json::String(name), Json::Null]) => Ok((name.clone(), None)),
         Some([Json::String(name), Json::String(value)]) => {
             Ok((name.clone(), Some(value.clone().into_bytes())))
         }
-        _ => Err(Fault::scenario(format!(
-            "a header is a list of a name and a text or null: {json}"
-        ))),
+        _ => {
+            Err(Fault::scenario(format!("a header is a list of a name and a text or null: {json}")))
+        }
     };
     Ok(InputItem::Record {
         topic: topic.to_owned(),
@@ -359,10 +339,7 @@ mod tests {
         .unwrap();
         assert_eq!(scenario.config.default_value, None);
         assert_eq!(scenario.config.initial_wall_clock_ms, 5);
-        assert_eq!(
-            scenario.config.settings,
-            BTreeMap::from([("a.b".to_owned(), "c".to_owned())])
-        );
+        assert_eq!(scenario.config.settings, BTreeMap::from([("a.b".to_owned(), "c".to_owned())]));
     }
 
     #[test]
@@ -377,42 +354,20 @@ mod tests {
             ]),
         );
         let items = scenario.unwrap().input;
-        let InputItem::Record {
-            key,
-            value,
-            headers,
-            ..
-        } = &items[0]
-        else {
+        let InputItem::Record { key, value, headers, .. } = &items[0] else {
             panic!("{:?}", items[0])
         };
         assert_eq!(
             (key.as_deref(), value.as_deref()),
             (Some(&b"a"[..]), Some(&[0, 0, 0, 0, 0, 0, 0, 1][..]))
         );
-        assert_eq!(
-            headers.iter().collect::<Vec<_>>(),
-            [("h", None), ("i", Some(&b"x"[..]))]
-        );
-        let InputItem::Record {
-            key,
-            value,
-            timestamp_ms,
-            ..
-        } = &items[1]
-        else {
+        assert_eq!(headers.iter().collect::<Vec<_>>(), [("h", None), ("i", Some(&b"x"[..]))]);
+        let InputItem::Record { key, value, timestamp_ms, .. } = &items[1] else {
             panic!("{:?}", items[1])
         };
-        assert_eq!(
-            (key, value.as_deref(), *timestamp_ms),
-            (&None, Some(&[10][..]), -1)
-        );
+        assert_eq!((key, value.as_deref(), *timestamp_ms), (&None, Some(&[10][..]), -1));
         assert_eq!(items[2], InputItem::AdvanceWallClock { by_ms: 10 });
-        let query = Query {
-            store: "s".into(),
-            op: "get".into(),
-            args: vec!["a".into(), 1.into()],
-        };
+        let query = Query { store: "s".into(), op: "get".into(), args: vec!["a".into(), 1.into()] };
         assert_eq!(items[3], InputItem::Query(query));
     }
 
@@ -421,16 +376,8 @@ mod tests {
         let cases = [
             ("api", json!("soap"), "unknown api `soap`"),
             ("checks", json!(["vibes"]), "unknown check `vibes`"),
-            (
-                "input",
-                json!([{"topic": "x", "timestamp": 1}]),
-                "no serdes for input topic `x`",
-            ),
-            (
-                "inputs",
-                json!({"in": {"key": "string"}}),
-                "a topic needs the serde `value`",
-            ),
+            ("input", json!([{"topic": "x", "timestamp": 1}]), "no serdes for input topic `x`"),
+            ("inputs", json!({"in": {"key": "string"}}), "a topic needs the serde `value`"),
             ("expect", json!(null), "`expect` is missing"),
             ("config", json!({"a": 1}), "field `a` has to be a text"),
         ];

@@ -25,9 +25,7 @@ impl Section {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn all_of(json: &Json) -> Result<Vec<Self>, Fault> {
-        let items = json
-            .as_array()
-            .ok_or_else(|| Fault::scenario(format!("no list: {json}")))?;
+        let items = json.as_array().ok_or_else(|| Fault::scenario(format!("no list: {json}")))?;
         items.iter().map(Self::of).collect()
     }
 
@@ -74,8 +72,7 @@ impl Section {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn text(&self, field: &str) -> Result<&str, Fault> {
-        self.text_opt(field)?
-            .ok_or_else(|| self.wrong(field, "a text"))
+        self.text_opt(field)?.ok_or_else(|| self.wrong(field, "a text"))
     }
 
     /// A text that may be absent.
@@ -83,9 +80,7 @@ impl Section {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn text_opt(&self, field: &str) -> Result<Option<&str>, Fault> {
-        self.json(field)
-            .map(|j| j.as_str().ok_or_else(|| self.wrong(field, "a text")))
-            .transpose()
+        self.json(field).map(|j| j.as_str().ok_or_else(|| self.wrong(field, "a text"))).transpose()
     }
 
     /// A list of texts; empty when absent.
@@ -96,12 +91,9 @@ impl Section {
         let Some(json) = self.json(field) else {
             return Ok(Vec::new());
         };
-        let texts = json
-            .as_array()
-            .map(|items| items.iter().map(Json::as_str).collect::<Option<Vec<_>>>());
-        texts
-            .flatten()
-            .ok_or_else(|| self.wrong(field, "a list of texts"))
+        let texts =
+            json.as_array().map(|items| items.iter().map(Json::as_str).collect::<Option<Vec<_>>>());
+        texts.flatten().ok_or_else(|| self.wrong(field, "a list of texts"))
     }
 
     /// An integer.
@@ -109,8 +101,7 @@ impl Section {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn int(&self, field: &str) -> Result<i64, Fault> {
-        self.int_opt(field)?
-            .ok_or_else(|| self.wrong(field, "an integer"))
+        self.int_opt(field)?.ok_or_else(|| self.wrong(field, "an integer"))
     }
 
     /// An integer that may be absent.
@@ -146,8 +137,7 @@ impl Section {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn expr(&self, field: &str) -> Result<Expr, Fault> {
-        self.expr_opt(field)?
-            .ok_or_else(|| self.wrong(field, "an expression"))
+        self.expr_opt(field)?.ok_or_else(|| self.wrong(field, "an expression"))
     }
 
     /// An expression that may be absent.
@@ -163,8 +153,7 @@ impl Section {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn section(&self, field: &str) -> Result<Section, Fault> {
-        self.section_opt(field)?
-            .ok_or_else(|| self.wrong(field, "an object"))
+        self.section_opt(field)?.ok_or_else(|| self.wrong(field, "an object"))
     }
 
     /// An object that may be absent.
@@ -217,10 +206,7 @@ mod tests {
     fn an_error_names_the_field_and_shows_the_object() {
         let section = Section::of(&json!({"n": "one"})).unwrap();
         let message = section.int("n").unwrap_err().to_string();
-        assert_eq!(
-            message,
-            r#"faulty scenario: field `n` has to be an integer in {"n":"one"}"#
-        );
+        assert_eq!(message, r#"faulty scenario: field `n` has to be an integer in {"n":"one"}"#);
         assert!(section.text("op").is_err());
         assert!(section.texts("n").is_err());
         assert!(section.section("n").is_err());

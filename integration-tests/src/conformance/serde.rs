@@ -65,10 +65,7 @@ impl SerdeSpec {
         if let Some(name) = json.as_str() {
             return Plain::named(name).map(Self::Plain).ok_or_else(unknown);
         }
-        let inner = json["inner"]
-            .as_str()
-            .and_then(Plain::named)
-            .ok_or_else(unknown)?;
+        let inner = json["inner"].as_str().and_then(Plain::named).ok_or_else(unknown)?;
         match json["windowed"].as_str() {
             Some("time") => Ok(Self::TimeWindowed {
                 inner,
@@ -126,11 +123,7 @@ impl SerdeSpec {
             Self::TimeWindowed { inner, size_ms } => {
                 let (key, [start]) = split_times(bytes)?;
                 // An end beyond the number range is the largest time there is.
-                Ok(Value::win(
-                    inner.read(key)?,
-                    start,
-                    start.saturating_add(size_ms),
-                ))
+                Ok(Value::win(inner.read(key)?, start, start.saturating_add(size_ms)))
             }
             Self::SessionWindowed { inner } => {
                 let (key, [end, start]) = split_times(bytes)?;
@@ -162,10 +155,7 @@ impl SerdeSpec {
 
 /// Splits `N` times off the end.
 fn split_times<const N: usize>(bytes: &[u8]) -> Result<(&[u8], [i64; N]), Fault> {
-    let at = bytes
-        .len()
-        .checked_sub(8 * N)
-        .ok_or_else(|| unreadable("windowed key", bytes))?;
+    let at = bytes.len().checked_sub(8 * N).ok_or_else(|| unreadable("windowed key", bytes))?;
     let (key, times) = bytes.split_at(at);
     let mut out = [0; N];
     for (time, chunk) in out.iter_mut().zip(times.as_chunks::<8>().0) {
@@ -175,10 +165,7 @@ fn split_times<const N: usize>(bytes: &[u8]) -> Result<(&[u8], [i64; N]), Fault>
 }
 
 fn unreadable(what: &str, bytes: &[u8]) -> Fault {
-    Fault::new(
-        FaultKind::Serialization,
-        format!("{} bytes are no {what}", bytes.len()),
-    )
+    Fault::new(FaultKind::Serialization, format!("{} bytes are no {what}", bytes.len()))
 }
 
 fn exactly<const N: usize>(what: &str, bytes: &[u8]) -> Result<[u8; N], Fault> {
@@ -220,6 +207,23 @@ fn canonical_uuid(text: &str) -> Option<String> {
 }
 
 impl Plain {
+    /// The name it has in scenarios.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Long => "long",
+            Self::Int => "int",
+            Self::Short => "short",
+            Self::Double => "double",
+            Self::Float => "float",
+            Self::Boolean => "boolean",
+            Self::Uuid => "uuid",
+            Self::Bytes => "bytes",
+            Self::Void => "void",
+            Self::Raw => "raw",
+        }
+    }
+
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::String,
@@ -306,10 +310,7 @@ impl Plain {
             }
             Self::Bytes | Self::Raw => Value::bytes(bytes),
             Self::Void => {
-                return Err(Fault::new(
-                    FaultKind::IllegalArgument,
-                    "a void field has to be null",
-                ));
+                return Err(Fault::new(FaultKind::IllegalArgument, "a void field has to be null"));
             }
         })
     }
@@ -329,12 +330,7 @@ mod tests {
         let all: Json = serde_json::from_str(VECTORS).unwrap();
         let list = all[section].as_array().unwrap();
         list.iter()
-            .map(|v| {
-                (
-                    v[0].as_str().unwrap().to_owned(),
-                    v[1].as_str().map(str::to_owned),
-                )
-            })
+            .map(|v| (v[0].as_str().unwrap().to_owned(), v[1].as_str().map(str::to_owned)))
             .collect()
     }
 
@@ -383,30 +379,20 @@ mod tests {
         let time = spec(json!({"windowed": "time", "inner": "string", "size_ms": 60_000}));
         let session = spec(json!({"windowed": "session", "inner": "string"}));
         let find = |section, input: &str| {
-            vectors(section)
-                .into_iter()
-                .find(|(i, _)| i == input)
-                .unwrap()
-                .1
+            vectors(section).into_iter().find(|(i, _)| i == input).unwrap().1
         };
         let key = Value::win("abc".into(), 1_700_000_000_000, 1_700_000_060_000);
         let bytes = time.to_bytes(&key).unwrap();
         assert_eq!(
             bytes.as_deref().map(hex_text),
-            find(
-                "time_windowed_serde",
-                r#"("abc", [1700000000000, 1700000060000))"#
-            )
+            find("time_windowed_serde", r#"("abc", [1700000000000, 1700000060000))"#)
         );
         assert_eq!(time.read(bytes.as_deref()).unwrap(), key);
         let key = Value::win("abc".into(), 10, 25);
         let bytes = session.to_bytes(&key).unwrap();
         assert_eq!(
             bytes.as_deref().map(hex_text),
-            find(
-                "session_key",
-                r#"SessionWindowedSerializer ("abc", [10, 25])"#
-            )
+            find("session_key", r#"SessionWindowedSerializer ("abc", [10, 25])"#)
         );
         assert_eq!(session.read(bytes.as_deref()).unwrap(), key);
     }
@@ -417,20 +403,11 @@ mod tests {
         let session = spec(json!({"windowed": "session", "inner": "string"}));
         assert_eq!(time.read(None).unwrap(), Value::Null);
         assert_eq!(session.read(Some(&[])).unwrap(), Value::Null);
-        assert_eq!(
-            time.read(Some(&[0; 7])).unwrap_err().kind,
-            FaultKind::Serialization
-        );
-        assert_eq!(
-            session.read(Some(&[0; 15])).unwrap_err().kind,
-            FaultKind::Serialization
-        );
+        assert_eq!(time.read(Some(&[0; 7])).unwrap_err().kind, FaultKind::Serialization);
+        assert_eq!(session.read(Some(&[0; 15])).unwrap_err().kind, FaultKind::Serialization);
         let mut last = vec![0; 8];
         last.extend_from_slice(&(i64::MAX - 1).to_be_bytes());
-        assert_eq!(
-            time.read(Some(&last)).unwrap(),
-            Value::win(0.into(), i64::MAX - 1, i64::MAX)
-        );
+        assert_eq!(time.read(Some(&last)).unwrap(), Value::win(0.into(), i64::MAX - 1, i64::MAX));
     }
 
     #[test]
@@ -458,23 +435,13 @@ mod tests {
         ];
         for (name, value) in cases {
             let serde = spec(json!(name));
-            assert_eq!(
-                serde.to_bytes(&value).unwrap_err().kind,
-                FaultKind::ClassCast,
-                "{name}"
-            );
+            assert_eq!(serde.to_bytes(&value).unwrap_err().kind, FaultKind::ClassCast, "{name}");
             assert_eq!(serde.to_bytes(&Value::Null).unwrap(), None, "{name}");
         }
         let windowed = spec(json!({"windowed": "session", "inner": "string"}));
-        assert_eq!(
-            windowed.to_bytes(&"k".into()).unwrap_err().kind,
-            FaultKind::ClassCast
-        );
+        assert_eq!(windowed.to_bytes(&"k".into()).unwrap_err().kind, FaultKind::ClassCast);
         let no_key = Value::win(Value::Null, 0, 1);
-        assert_eq!(
-            windowed.to_bytes(&no_key).unwrap_err().kind,
-            FaultKind::NullPointer
-        );
+        assert_eq!(windowed.to_bytes(&no_key).unwrap_err().kind, FaultKind::NullPointer);
         assert_eq!(
             spec(json!("uuid")).to_bytes(&"x".into()).unwrap_err().kind,
             FaultKind::IllegalArgument
@@ -501,23 +468,14 @@ mod tests {
             spec(json!("void")).read(Some(&[])).unwrap_err().kind,
             FaultKind::IllegalArgument
         );
-        assert_eq!(
-            SerdeSpec::STRING.read(Some(&[0xff])).unwrap(),
-            "\u{fffd}".into()
-        );
+        assert_eq!(SerdeSpec::STRING.read(Some(&[0xff])).unwrap(), "\u{fffd}".into());
     }
 
     #[test]
     fn hexadecimal_input_is_taken_as_it_is() {
         let long = spec(json!("long"));
-        assert_eq!(
-            long.input_bytes(&json!({"hex": "0102"})).unwrap(),
-            Some(vec![1, 2])
-        );
-        assert_eq!(
-            long.input_bytes(&json!(1)).unwrap(),
-            Some(vec![0, 0, 0, 0, 0, 0, 0, 1])
-        );
+        assert_eq!(long.input_bytes(&json!({"hex": "0102"})).unwrap(), Some(vec![1, 2]));
+        assert_eq!(long.input_bytes(&json!(1)).unwrap(), Some(vec![0, 0, 0, 0, 0, 0, 0, 1]));
         assert_eq!(long.input_bytes(&json!(null)).unwrap(), None);
         assert!(SerdeSpec::parse(&json!("utf16")).is_err());
         assert!(SerdeSpec::parse(&json!({"windowed": "time", "inner": "string"})).is_err());

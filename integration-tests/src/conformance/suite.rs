@@ -27,10 +27,8 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(named)?;
-    let mut entries = entries
-        .map(|e| e.map(|e| e.path()))
-        .collect::<io::Result<Vec<_>>>()
-        .map_err(named)?;
+    let mut entries =
+        entries.map(|e| e.map(|e| e.path())).collect::<io::Result<Vec<_>>>().map_err(named)?;
     entries.sort();
     for entry in entries {
         if entry.is_dir() {
@@ -51,11 +49,7 @@ fn case(file: &Path, run: &impl Fn(&Scenario) -> Result<Outcome, Fault>) -> Case
     let scenario = match Scenario::read(file) {
         Ok(scenario) => scenario,
         Err(fault) => {
-            let name = file
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             return Case {
                 name,
                 family: "unreadable".into(),
@@ -71,15 +65,10 @@ fn case(file: &Path, run: &impl Fn(&Scenario) -> Result<Outcome, Fault>) -> Case
         Ok(Err(fault)) => Verdict::Broken(fault.to_string()),
         Err(panic) => Verdict::Broken(format!("panicked: {}", panic_message(&*panic))),
     };
-    Case {
-        name: scenario.name,
-        family: scenario.family,
-        verdict,
-    }
+    Case { name: scenario.name, family: scenario.family, verdict }
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -46,11 +46,7 @@ pub struct Win {
 impl Value {
     /// A windowed key.
     pub fn win(key: Value, start_ms: i64, end_ms: i64) -> Self {
-        Self::Win(Arc::new(Win {
-            key,
-            start_ms,
-            end_ms,
-        }))
+        Self::Win(Arc::new(Win { key, start_ms, end_ms }))
     }
 
     /// A pair.
@@ -177,21 +173,14 @@ impl Value {
                 None if n.is_f64() => Self::Dbl(n.as_f64().ok_or_else(bad)?),
                 None => return Err(bad()),
             },
-            Json::Array(items) => items
-                .iter()
-                .map(Self::from_json)
-                .collect::<Result<_, _>>()?,
+            Json::Array(items) => items.iter().map(Self::from_json).collect::<Result<_, _>>()?,
             Json::Object(map) => match (map.get("hex"), map.get("start"), map.get("end")) {
                 (Some(hex), None, None) => {
                     Self::bytes(&hex.as_str().and_then(hex_bytes).ok_or_else(bad)?)
                 }
                 (None, Some(start), Some(end)) => {
                     let key = Self::from_json(map.get("key").unwrap_or(&Json::Null))?;
-                    Self::win(
-                        key,
-                        start.as_i64().ok_or_else(bad)?,
-                        end.as_i64().ok_or_else(bad)?,
-                    )
+                    Self::win(key, start.as_i64().ok_or_else(bad)?, end.as_i64().ok_or_else(bad)?)
                 }
                 _ => return Err(bad()),
             },
@@ -232,12 +221,10 @@ fn double_json(d: f64) -> Json {
 
 /// Two hexadecimal digits per byte, lower case.
 pub(crate) fn hex_text(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
-            write!(out, "{b:02x}").expect("writing to a string cannot fail");
-            out
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
+        write!(out, "{b:02x}").expect("writing to a string cannot fail");
+        out
+    })
 }
 
 /// Reads [`hex_text`] back.
@@ -281,11 +268,7 @@ impl fmt::Display for Value {
 
 /// Doubles are equal when their bits are, all NaNs counting as one: so that equality is an equivalence, as in the reference.
 fn double_bits(d: f64) -> u64 {
-    if d.is_nan() {
-        f64::NAN.to_bits()
-    } else {
-        d.to_bits()
-    }
+    if d.is_nan() { f64::NAN.to_bits() } else { d.to_bits() }
 }
 
 impl PartialEq for Value {
@@ -414,11 +397,7 @@ mod tests {
             json!({"start": 1}),
             json!(u64::MAX),
         ] {
-            assert_eq!(
-                Value::from_json(&json).unwrap_err().kind,
-                FaultKind::Scenario,
-                "{json}"
-            );
+            assert_eq!(Value::from_json(&json).unwrap_err().kind, FaultKind::Scenario, "{json}");
         }
     }
 
@@ -426,10 +405,7 @@ mod tests {
     fn text_follows_the_format() {
         let win = Value::win("k".into(), 0, 10);
         let list = Value::from_iter([Value::Null, (-1).into(), true.into()]);
-        assert_eq!(
-            Value::pair(win, list).to_string(),
-            "([k@0/10],[null,-1,true])"
-        );
+        assert_eq!(Value::pair(win, list).to_string(), "([k@0/10],[null,-1,true])");
         assert_eq!(Value::bytes(b"a\\\x00").to_string(), "a\\x5C\\x00");
     }
 
