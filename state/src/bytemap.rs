@@ -23,15 +23,40 @@ const GARBAGE_BYTES_MIN: usize = 1 << 20;
 /// A fixed seed: equal runs stay equal. The order of hashes is never visible anyhow.
 const SEED: u64 = 0x7468_616c_7765_6721;
 
+/// Ranges are taken out by looking at every entry as long as that stays within this many looks per
+/// entry; then the order is made, which pays from there on.
+const LOOKS_PER_ENTRY_MAX: usize = 8;
+
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     key_at: usize,
-    key_len: usize,
     value_at: usize,
+    /// The first eight bytes of the key, see [`head`].
+    head: u64,
+    key_len: u32,
     /// Bytes reserved for the value.
-    value_room: usize,
-    /// `None`: the key is known to have no value.
-    value_len: Option<usize>,
+    value_room: u32,
+    /// [`NO_VALUE`]: the key is known to have no value.
+    value_len: u32,
+    used: bool,
+}
+
+const NO_VALUE: u32 = u32::MAX;
+
+fn length(bytes: &[u8]) -> u32 {
+    let length = u32::try_from(bytes.len()).ok().filter(|&length| length < NO_VALUE / 2);
+    length.expect("a record is smaller than two gigabytes")
+}
+
+/// The first eight bytes of a key as a number; shorter keys are filled up with zeros. Different heads
+/// order keys, equal ones say nothing.
+pub(crate) fn head(key: &[u8]) -> u64 {
+    if let Some(head) = key.first_chunk() {
+        return u64::from_be_bytes(*head);
+    }
+    let mut head = [0; 8];
+    head[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(head)
 }
 
 /// See the module.
@@ -45,6 +70,8 @@ pub(crate) struct ByteMap {
     /// How many of `bytes` no slot uses.
     garbage: usize,
     order: OnceCell<Order>,
+    /// How many entries were looked at to find those of a range.
+    looks: usize,
     hash: FixedState,
 }
 
@@ -57,6 +84,7 @@ impl Default for ByteMap {
             bytes: Vec::new(),
             garbage: 0,
             order: OnceCell::new(),
+            looks: 0,
             hash: FixedState::with_seed(SEED),
         }
     }
@@ -70,7 +98,7 @@ fn hash_of(state: &FixedState, key: &[u8]) -> u64 {
 
 fn key_in<'a>(slots: &[Slot], bytes: &'a [u8], id: u32) -> &'a [u8] {
     let slot = &slots[id as usize];
-    &bytes[slot.key_at..slot.key_at + slot.key_len]
+    &bytes[slot.key_at..slot.key_at + slot.key_len as usize]
 }
 
 impl ByteMap {
@@ -89,22 +117,25 @@ impl ByteMap {
 
     /// What is known about a key: nothing, that it has no value, or its value.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.find(key).map(|id| self.value(id))
+    }
+
+    /// Finds the entry of a key.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let hash = hash_of(&self.hash, key);
-        let id = *self.table.find(hash, |&id| self.key(id) == key)?;
-        Some(self.value(id))
+        self.table.find(hash, |&id| self.key(id) == key).copied()
+    }
+
+    /// The value of an entry.
+    pub(crate) fn value(&self, id: u32) -> Option<&[u8]> {
+        let slot = &self.slots[id as usize];
+        let known = slot.value_len != NO_VALUE;
+        known.then(|| &self.bytes[slot.value_at..slot.value_at + slot.value_len as usize])
     }
 
     /// Sets what is known about a key.
     pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
-        let Self {
-            table,
-            slots,
-            free,
-            bytes,
-            garbage,
-            order,
-            hash,
-        } = self;
+        let Self { table, slots, free, bytes, garbage, order, hash, .. } = self;
         let entry = table.entry(
             hash_of(hash, key),
             |&id| key_in(slots, bytes, id) == key,
@@ -118,18 +149,7 @@ impl ByteMap {
             }
             Entry::Vacant(vacant) => vacant,
         };
-        let key_at = bytes.len();
-        bytes.extend_from_slice(key);
-        let value_at = bytes.len();
-        bytes.extend_from_slice(value.unwrap_or_default());
-        let room = bytes.len() - value_at;
-        let slot = Slot {
-            key_at,
-            key_len: key.len(),
-            value_at,
-            value_room: room,
-            value_len: value.map(<[u8]>::len),
-        };
+        let slot = append(key, value, bytes);
         let id = if let Some(id) = free.pop() {
             slots[id as usize] = slot;
             id
@@ -145,25 +165,26 @@ impl ByteMap {
 
     /// Forgets a key.
     pub(crate) fn remove(&mut self, key: &[u8]) {
-        let hash = hash_of(&self.hash, key);
-        let Self {
-            table,
-            slots,
-            bytes,
-            ..
-        } = self;
-        let Ok(found) = table.find_entry(hash, |&id| key_in(slots, bytes, id) == key) else {
-            return;
-        };
-        let (id, _) = found.remove();
-        if let Some(order) = self.order.get_mut() {
+        if let Some(id) = self.find(key) {
+            self.remove_entry(id);
+            self.collect_garbage();
+        }
+    }
+
+    fn remove_entry(&mut self, id: u32) {
+        let Self { table, slots, bytes, order, hash, .. } = self;
+        let key = key_in(slots, bytes, id);
+        if let Some(order) = order.get_mut() {
             let place = order.seek(key, |id| key_in(slots, bytes, id));
             order.remove(place);
         }
-        let slot = &self.slots[id as usize];
-        self.garbage += slot.key_len + slot.value_room;
+        if let Ok(found) = table.find_entry(hash_of(hash, key), |&other| other == id) {
+            found.remove();
+        }
+        let slot = &mut slots[id as usize];
+        slot.used = false;
+        self.garbage += slot.key_len as usize + slot.value_room as usize;
         self.free.push(id);
-        self.collect_garbage();
     }
 
     /// Forgets the keys of a range.
@@ -171,18 +192,35 @@ impl ByteMap {
         if self.is_empty() || range.is_empty() {
             return;
         }
-        let mut doomed = Vec::new();
-        let mut cursor = self.cursor(range, Direction::Forward);
-        while let Some(id) = cursor.id() {
-            doomed.push(self.key(id).to_vec());
-            cursor.advance();
-        }
+        let doomed = self.ids_in(range);
         if doomed.len() == self.len() {
             return self.clear();
         }
-        for key in doomed {
-            self.remove(&key);
+        for id in doomed {
+            self.remove_entry(id);
         }
+        self.collect_garbage();
+    }
+
+    fn ids_in(&mut self, range: &KeyRange) -> Vec<u32> {
+        let mut ids = Vec::new();
+        if self.order.get().is_none() && self.looks < LOOKS_PER_ENTRY_MAX * self.slots.len() {
+            self.looks += self.slots.len();
+            let (low, high) = (head(range.from()), range.to().map_or(u64::MAX, head));
+            for (id, slot) in (0..).zip(&self.slots) {
+                let near = slot.used && (low..=high).contains(&slot.head);
+                if near && range.contains(self.key(id)) {
+                    ids.push(id);
+                }
+            }
+        } else {
+            let mut cursor = self.cursor(range, Direction::Forward);
+            while let Some(id) = cursor.id {
+                ids.push(id);
+                cursor.advance();
+            }
+        }
+        ids
     }
 
     /// Forgets everything. Keeps memory for as much again, unless that was little of what there is.
@@ -195,6 +233,7 @@ impl ByteMap {
         self.bytes.clear();
         self.garbage = 0;
         self.order = OnceCell::new();
+        self.looks = 0;
         if entries < self.slots.capacity() / SHRINK_FACTOR {
             self.slots.shrink_to(entries * 2);
             self.table.shrink_to(entries * 2, |_| 0);
@@ -202,6 +241,12 @@ impl ByteMap {
         if used < self.bytes.capacity() / SHRINK_FACTOR {
             self.bytes.shrink_to(used * 2);
         }
+    }
+
+    /// Entries in the order of their slots: the same in equal runs, and nothing else.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let used = (0..).zip(&self.slots).filter(|(_, slot)| slot.used);
+        used.map(|(id, _)| (self.key(id), self.value(id)))
     }
 
     /// Entries in key order.
@@ -212,45 +257,26 @@ impl ByteMap {
     /// Stands on the first entry of a range.
     pub(crate) fn cursor(&self, range: &KeyRange, direction: Direction) -> Cursor<'_> {
         let order = self.order();
-        let low = order.seek(range.from(), |id| self.key(id));
-        let high = range
-            .to()
-            .map_or_else(|| order.end(), |to| order.seek(to, |id| self.key(id)));
-        let empty = range.is_empty() || low == high;
-        let place = match direction {
-            _ if empty => None,
-            Direction::Forward => Some(low),
-            Direction::Reverse => order.before(high),
+        let seek = |key| order.seek(key, |id| self.key(id));
+        let (place, bound) = match direction {
+            Direction::Forward => (Some(seek(range.from())), range.to()),
+            Direction::Reverse => {
+                let above = range.to().map_or_else(|| order.end(), seek);
+                (order.before(above), Some(range.from()))
+            }
         };
-        let last = match direction {
-            Direction::Forward => order.before(high),
-            Direction::Reverse => Some(low),
-        };
-        Cursor {
-            map: self,
-            order,
-            place,
-            last,
-            direction,
-        }
+        let bound = bound.map(<[u8]>::to_vec);
+        let mut cursor = Cursor { map: self, order, place, id: None, bound, direction };
+        cursor.settle();
+        cursor
     }
 
     fn order(&self) -> &Order {
-        self.order.get_or_init(|| {
-            let mut ids: Vec<u32> = self.table.iter().copied().collect();
-            ids.sort_unstable_by(|&a, &b| self.key(a).cmp(self.key(b)));
-            Order::from_sorted(&ids)
-        })
+        self.order.get_or_init(|| Order::sort(self.table.iter().copied(), |id| self.key(id)))
     }
 
     fn key(&self, id: u32) -> &[u8] {
         key_in(&self.slots, &self.bytes, id)
-    }
-
-    fn value(&self, id: u32) -> Option<&[u8]> {
-        let slot = &self.slots[id as usize];
-        slot.value_len
-            .map(|len| &self.bytes[slot.value_at..slot.value_at + len])
     }
 
     /// Takes back unused bytes once they are more than half of all.
@@ -259,29 +285,48 @@ impl ByteMap {
             return;
         }
         let mut kept = Vec::with_capacity(self.bytes.len() - self.garbage);
-        for &id in &self.table {
-            let slot = &mut self.slots[id as usize];
-            let value_len = slot.value_len.unwrap_or(0);
-            let (key_at, value_at) = (kept.len(), kept.len() + slot.key_len);
-            kept.extend_from_slice(&self.bytes[slot.key_at..slot.key_at + slot.key_len]);
-            kept.extend_from_slice(&self.bytes[slot.value_at..slot.value_at + value_len]);
-            (slot.key_at, slot.value_at, slot.value_room) = (key_at, value_at, value_len);
+        for slot in self.slots.iter_mut().filter(|slot| slot.used) {
+            let value_len = if slot.value_len == NO_VALUE { 0 } else { slot.value_len };
+            let key = &self.bytes[slot.key_at..slot.key_at + slot.key_len as usize];
+            let value = &self.bytes[slot.value_at..slot.value_at + value_len as usize];
+            slot.key_at = kept.len();
+            kept.extend_from_slice(key);
+            slot.value_at = kept.len();
+            kept.extend_from_slice(value);
+            slot.value_room = value_len;
         }
         self.bytes = kept;
         self.garbage = 0;
     }
 }
 
+/// Puts key and value at the end of `bytes`.
+fn append(key: &[u8], value: Option<&[u8]>, bytes: &mut Vec<u8>) -> Slot {
+    let key_at = bytes.len();
+    bytes.extend_from_slice(key);
+    let value_at = bytes.len();
+    bytes.extend_from_slice(value.unwrap_or_default());
+    Slot {
+        key_at,
+        value_at,
+        head: head(key),
+        key_len: length(key),
+        value_room: value.map_or(0, length),
+        value_len: value.map_or(NO_VALUE, length),
+        used: true,
+    }
+}
+
 /// Writes over the old value if there is room, else moves it to a roomier place.
 fn replace_value(slot: &mut Slot, bytes: &mut Vec<u8>, garbage: &mut usize, value: Option<&[u8]>) {
-    slot.value_len = value.map(<[u8]>::len);
+    slot.value_len = value.map_or(NO_VALUE, length);
     let value = value.unwrap_or_default();
-    if value.len() > slot.value_room {
+    if value.len() > slot.value_room as usize {
         // Twice the need, so that a value that keeps growing is moved rarely.
-        *garbage += slot.value_room;
+        *garbage += slot.value_room as usize;
         slot.value_at = bytes.len();
-        slot.value_room = value.len() * 2;
-        bytes.resize(slot.value_at + slot.value_room, 0);
+        slot.value_room = length(value) * 2;
+        bytes.resize(slot.value_at + slot.value_room as usize, 0);
     }
     bytes[slot.value_at..slot.value_at + value.len()].copy_from_slice(value);
 }
@@ -291,30 +336,42 @@ pub(crate) struct Cursor<'a> {
     map: &'a ByteMap,
     order: &'a Order,
     place: Option<Place>,
-    /// The last place of the walk.
-    last: Option<Place>,
+    /// The entry at that place, if it lies in the range.
+    id: Option<u32>,
+    /// Where the walk ends: the first key above, or the lowest inside.
+    bound: Option<Vec<u8>>,
     direction: Direction,
 }
 
 impl<'a> Cursor<'a> {
     /// The entry under the cursor.
     pub(crate) fn entry(&self) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-        let id = self.id()?;
+        let id = self.id?;
         Some((self.map.key(id), self.map.value(id)))
-    }
-
-    fn id(&self) -> Option<u32> {
-        self.order.id_after(self.place?)
     }
 
     /// Moves on by one.
     pub(crate) fn advance(&mut self) {
         let Some(place) = self.place else { return };
         self.place = match self.direction {
-            _ if Some(place) == self.last => None,
             Direction::Forward => self.order.after(place),
             Direction::Reverse => self.order.before(place),
         };
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let id = self.place.and_then(|place| self.order.id_after(place));
+        self.id = id.filter(|&id| {
+            let (key, bound) = (self.map.key(id), self.bound.as_deref());
+            bound.is_none_or(|bound| match self.direction {
+                Direction::Forward => key < bound,
+                Direction::Reverse => key >= bound,
+            })
+        });
+        if self.id.is_none() {
+            self.place = None;
+        }
     }
 }
 
@@ -359,15 +416,10 @@ mod tests {
                 assert_eq!(walk(&map, &KeyRange::all(), Direction::Forward), all);
             }
         }
-        let range = KeyRange::half_open(
-            2_000_u64.to_be_bytes(),
-            Some(5_000_u64.to_be_bytes().to_vec()),
-        );
-        let mut part: Vec<_> = model
-            .clone()
-            .into_iter()
-            .filter(|(key, _)| range.contains(key))
-            .collect();
+        let range =
+            KeyRange::half_open(2_000_u64.to_be_bytes(), Some(5_000_u64.to_be_bytes().to_vec()));
+        let mut part: Vec<_> =
+            model.clone().into_iter().filter(|(key, _)| range.contains(key)).collect();
         assert_eq!(walk(&map, &range, Direction::Forward), part);
         part.reverse();
         assert_eq!(walk(&map, &range, Direction::Reverse), part);
@@ -392,11 +444,7 @@ mod tests {
             }
         }
         let live = 50 * 100 * 99;
-        assert!(
-            map.bytes.len() < 4 * live + GARBAGE_BYTES_MIN,
-            "{}",
-            map.bytes.len()
-        );
+        assert!(map.bytes.len() < 4 * live + GARBAGE_BYTES_MIN, "{}", map.bytes.len());
         assert_eq!(map.get(&[99]), Some(Some(&[99; 9_900][..])));
     }
 
@@ -408,10 +456,7 @@ mod tests {
         }
         map.clear();
         let roomy = map.bytes.capacity();
-        assert!(
-            roomy >= 5_000_000,
-            "a round like the last needs no new memory: {roomy}"
-        );
+        assert!(roomy >= 5_000_000, "a round like the last needs no new memory: {roomy}");
         map.set(b"a", Some(b"1"));
         map.clear();
         assert!(map.bytes.capacity() < 1_000 && map.slots.capacity() < 1_000);

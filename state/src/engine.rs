@@ -54,6 +54,11 @@ pub trait Engine: Send {
     /// If writing fails.
     fn flush(&mut self) -> Result<(), StateError>;
 
+    /// Whether reading costs no more than reading a cache, and writing no less in sorted order.
+    fn in_memory(&self) -> bool {
+        false
+    }
+
     /// Estimates how many entries a family has.
     ///
     /// # Errors

@@ -119,14 +119,9 @@ impl StoredFacts {
         // First, because a newer format may have entries that this version cannot read.
         let mut version = Vec::new();
         if engine.get(family, FORMAT.as_bytes(), &mut version)? {
-            let found = version
-                .first_chunk()
-                .map(|bytes| u32::from_be_bytes(*bytes));
+            let found = version.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
             if let Some(found) = found.filter(|&found| found > FORMAT_VERSION) {
-                return Err(StateError::NewerFormat {
-                    found,
-                    supported: FORMAT_VERSION,
-                });
+                return Err(StateError::NewerFormat { found, supported: FORMAT_VERSION });
             }
         }
         let mut cursor = engine.iterate(family, &KeyRange::all(), Direction::Forward)?;
@@ -136,15 +131,11 @@ impl StoredFacts {
             any = true;
             stored
                 .take(&key, value)
-                .ok_or_else(|| StateError::CorruptedFact {
-                    entry: key.into_owned(),
-                })?;
+                .ok_or_else(|| StateError::CorruptedFact { entry: key.into_owned() })?;
             cursor.advance()?;
         }
         if any && !stored.format_written {
-            return Err(StateError::CorruptedFact {
-                entry: FORMAT.to_owned(),
-            });
+            return Err(StateError::CorruptedFact { entry: FORMAT.to_owned() });
         }
         Ok(stored)
     }
@@ -195,11 +186,7 @@ impl FactEntries {
     }
 
     pub(crate) fn position(&mut self, store: &str, position: Option<i64>) {
-        self.push(
-            POSITION,
-            store,
-            position.map(|position| position.to_be_bytes().to_vec()),
-        );
+        self.push(POSITION, store, position.map(|position| position.to_be_bytes().to_vec()));
     }
 
     pub(crate) fn topic_id(&mut self, store: &str, topic_id: Option<&str>) {
@@ -207,11 +194,7 @@ impl FactEntries {
     }
 
     pub(crate) fn window(&mut self, store: &str, progress: Option<Progress>) {
-        self.push(
-            WINDOW,
-            store,
-            progress.map(|progress| progress.encode().to_vec()),
-        );
+        self.push(WINDOW, store, progress.map(|progress| progress.encode().to_vec()));
     }
 
     pub(crate) fn stream_time(&mut self, name: &str, time_ms: i64) {

@@ -12,6 +12,7 @@
 //! values with timestamps.
 
 mod bytemap;
+mod cache;
 mod engine;
 mod error;
 mod facts;

@@ -33,13 +33,7 @@ impl<'a> RangeIter<'a> {
         committed: Option<Box<dyn EngineCursor + 'a>>,
         direction: Direction,
     ) -> Self {
-        Self {
-            written,
-            overlay,
-            committed,
-            direction,
-            current: Current::Nowhere,
-        }
+        Self { written, overlay, committed, direction, current: Current::Nowhere }
     }
 
     /// Moves to the next entry and hands it out; `None` at the end.
@@ -107,9 +101,7 @@ impl<'a> RangeIter<'a> {
     }
 
     fn skip_committed(&mut self) -> Result<(), StateError> {
-        self.committed
-            .as_mut()
-            .map_or(Ok(()), |cursor| cursor.advance())
+        self.committed.as_mut().map_or(Ok(()), |cursor| cursor.advance())
     }
 }
 

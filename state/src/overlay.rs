@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::bytemap::{ByteMap, Cursor};
+use crate::bytemap::{ByteMap, Cursor, head};
+use crate::cache::Cache;
 use crate::{Direction, FamilyIx, KeyRange, WriteOp};
 
 /// What an overlay says about a key.
@@ -87,16 +88,36 @@ impl Overlay {
         self.meets(range).then(|| self.map.cursor(range, direction))
     }
 
-    /// Appends what brings an engine up to date: tombstones first, then the keys in order.
-    pub(crate) fn append_ops<'a>(&'a self, family: FamilyIx, ops: &mut Vec<WriteOp<'a>>) {
+    /// Appends what brings an engine up to date: tombstones first, then the keys, in order if asked.
+    pub(crate) fn append_ops<'a>(
+        &'a self,
+        family: FamilyIx,
+        sorted: bool,
+        ops: &mut Vec<WriteOp<'a>>,
+    ) {
         ops.reserve(self.map.len() + self.tombstones.ranges.len());
         for (from, to) in &self.tombstones.ranges {
             ops.push(WriteOp::DeleteRange(family, from, to.as_deref()));
         }
-        ops.extend(self.map.sorted().map(|(key, value)| match value {
+        let op = |(key, value): (&'a [u8], Option<&'a [u8]>)| match value {
             Some(value) => WriteOp::Put(family, key, value),
             None => WriteOp::Delete(family, key),
-        }));
+        };
+        if sorted {
+            ops.extend(self.map.sorted().map(op));
+        } else {
+            ops.extend(self.map.entries().map(op));
+        }
+    }
+
+    /// Tells a cache what is true once the overlay is committed.
+    pub(crate) fn update(&self, cache: &mut Cache) {
+        for (from, to) in &self.tombstones.ranges {
+            cache.forget_range(&KeyRange::half_open(from.as_slice(), to.clone()));
+        }
+        for (key, value) in self.map.entries() {
+            cache.put(key, value);
+        }
     }
 
     fn meets(&self, range: &KeyRange) -> bool {
@@ -104,16 +125,6 @@ impl Overlay {
             head(range.from()) <= high && range.to().is_none_or(|to| head(to) >= low)
         })
     }
-}
-
-/// The first eight bytes as a number; shorter keys are filled up with zeros.
-fn head(key: &[u8]) -> u64 {
-    if let Some(head) = key.first_chunk() {
-        return u64::from_be_bytes(*head);
-    }
-    let mut head = [0; 8];
-    head[..key.len()].copy_from_slice(key);
-    u64::from_be_bytes(head)
 }
 
 /// Deleted ranges: sorted, disjoint and not adjacent.
@@ -150,10 +161,7 @@ impl Tombstones {
 
     /// A range that overlaps the given one or ends where it begins.
     fn touching(&self, from: &[u8], to: Option<&[u8]>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let up_to = (
-            Bound::Unbounded,
-            to.map_or(Bound::Unbounded, Bound::Included),
-        );
+        let up_to = (Bound::Unbounded, to.map_or(Bound::Unbounded, Bound::Included));
         let (low, high) = self.ranges.range::<[u8], _>(up_to).next_back()?;
         let touches = high.as_deref().is_none_or(|high| high >= from);
         touches.then(|| (low.clone(), high.clone()))
@@ -171,19 +179,11 @@ mod tests {
 
     fn ranges(overlay: &Overlay) -> Vec<(&str, Option<&str>)> {
         let text = |bytes| std::str::from_utf8(bytes).unwrap();
-        overlay
-            .tombstones
-            .ranges
-            .iter()
-            .map(|(a, b)| (text(a), b.as_deref().map(text)))
-            .collect()
+        overlay.tombstones.ranges.iter().map(|(a, b)| (text(a), b.as_deref().map(text))).collect()
     }
 
     fn delete(overlay: &mut Overlay, from: &str, to: Option<&str>) {
-        overlay.delete_range(&KeyRange::half_open(
-            from,
-            to.map(|to| to.as_bytes().to_vec()),
-        ));
+        overlay.delete_range(&KeyRange::half_open(from, to.map(|to| to.as_bytes().to_vec())));
     }
 
     #[test]
@@ -231,21 +231,10 @@ mod tests {
         overlay.set(b"mmmmmmmm-1", Some(b""));
         assert!(
             overlay
-                .cursor(
-                    &KeyRange::half_open("a", Some(b"l".to_vec())),
-                    Direction::Forward
-                )
+                .cursor(&KeyRange::half_open("a", Some(b"l".to_vec())), Direction::Forward)
                 .is_none()
         );
-        assert!(
-            overlay
-                .cursor(&KeyRange::half_open("n", None), Direction::Forward)
-                .is_none()
-        );
-        assert!(
-            overlay
-                .cursor(&KeyRange::prefix(b"mmmm"), Direction::Forward)
-                .is_some()
-        );
+        assert!(overlay.cursor(&KeyRange::half_open("n", None), Direction::Forward).is_none());
+        assert!(overlay.cursor(&KeyRange::prefix(b"mmmm"), Direction::Forward).is_some());
     }
 }

@@ -34,19 +34,13 @@ impl KeyRange {
     /// All keys.
     #[must_use]
     pub fn all() -> Self {
-        Self {
-            from: Vec::new(),
-            to: None,
-        }
+        Self { from: Vec::new(), to: None }
     }
 
     /// The keys from `from` up to, but without, `to`; `None` is the end of all keys.
     #[must_use]
     pub fn half_open(from: impl Into<Vec<u8>>, to: Option<Vec<u8>>) -> Self {
-        Self {
-            from: from.into(),
-            to,
-        }
+        Self { from: from.into(), to }
     }
 
     /// The keys from `from` to `to`, both included; `None` leaves that side open.
@@ -58,10 +52,7 @@ impl KeyRange {
             above.push(0);
             above
         });
-        Self {
-            from: from.unwrap_or_default().to_vec(),
-            to,
-        }
+        Self { from: from.unwrap_or_default().to_vec(), to }
     }
 
     /// The keys that begin with `prefix`.
@@ -80,10 +71,7 @@ impl KeyRange {
             above[last] += 1;
             above
         });
-        Self {
-            from: prefix.to_vec(),
-            to,
-        }
+        Self { from: prefix.to_vec(), to }
     }
 
     /// The lowest key inside.
@@ -107,9 +95,7 @@ impl KeyRange {
     /// Whether no key can lie inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.to
-            .as_deref()
-            .is_some_and(|to| to <= self.from.as_slice())
+        self.to.as_deref().is_some_and(|to| to <= self.from.as_slice())
     }
 }
 

@@ -36,12 +36,7 @@ impl StoreSpec {
     /// Describes a persistent store of plain values.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
-        Self {
-            name: name.into(),
-            kind,
-            persistent: true,
-            format: ValueFormat::Plain,
-        }
+        Self { name: name.into(), kind, persistent: true, format: ValueFormat::Plain }
     }
 
     /// Keeps the store in memory, whatever the task's engine.

@@ -42,10 +42,7 @@ pub struct StateDir {
     instance_id: String,
     options: StateDirOptions,
     /// The user this process creates files as.
-    #[cfg_attr(
-        not(unix),
-        expect(dead_code, reason = "files have no owner number here")
-    )]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "files have no owner number here"))]
     user: u32,
     /// Keeps the lock.
     _lock: File,
@@ -84,13 +81,7 @@ impl StateDir {
         }
         let lock = take_lock(&path)?;
         let instance_id = instance_id(&path)?;
-        let dir = Self {
-            path,
-            instance_id,
-            options,
-            user,
-            _lock: lock,
-        };
+        let dir = Self { path, instance_id, options, user, _lock: lock };
         dir.empty_trash()?;
         Ok(dir)
     }
@@ -181,11 +172,7 @@ impl StateDir {
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> StateError {
-    move |source| StateError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-    }
+    move |source| StateError::Io { action, path: path.to_owned(), source }
 }
 
 /// A name must be one plain, visible component of a path.
@@ -196,10 +183,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), StateError> {
     if fits && !name.starts_with('.') && name.bytes().all(plain) {
         return Ok(());
     }
-    Err(StateError::BadName {
-        what,
-        name: name.to_owned(),
-    })
+    Err(StateError::BadName { what, name: name.to_owned() })
 }
 
 fn make_dir(path: &Path) -> Result<(), StateError> {
@@ -213,9 +197,7 @@ fn make_dir(path: &Path) -> Result<(), StateError> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-        .create(path)
-        .map_err(io_error("make directory", path))
+    builder.create(path).map_err(io_error("make directory", path))
 }
 
 /// Refuses what stands where a directory of ours belongs, but is none.
@@ -229,10 +211,7 @@ fn refuse_odd_entry(path: &Path, options: StateDirOptions) -> Result<(), StateEr
 }
 
 fn unsafe_dir(path: &Path, reason: UnsafeReason) -> StateError {
-    StateError::UnsafeDirectory {
-        path: path.to_owned(),
-        reason,
-    }
+    StateError::UnsafeDirectory { path: path.to_owned(), reason }
 }
 
 /// What a directory is to us.
@@ -258,11 +237,7 @@ fn check_rights(path: &Path, user: u32, role: Role) -> Result<(), StateError> {
         return Err(unsafe_dir(path, UnsafeReason::WorldWritable));
     }
     let trusted = found.uid() == user || (role == Role::Root && found.uid() == SUPERUSER);
-    if trusted {
-        Ok(())
-    } else {
-        Err(unsafe_dir(path, UnsafeReason::ForeignOwner))
-    }
+    if trusted { Ok(()) } else { Err(unsafe_dir(path, UnsafeReason::ForeignOwner)) }
 }
 
 #[cfg(not(unix))]
@@ -278,11 +253,7 @@ fn probe_user(path: &Path) -> Result<u32, StateError> {
         Err(problem) if problem.kind() != io::ErrorKind::NotFound => return Err(error(problem)),
         _ => {}
     }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&probe)
-        .map_err(&error)?;
+    let file = OpenOptions::new().write(true).create_new(true).open(&probe).map_err(&error)?;
     let user = owner(&file.metadata().map_err(&error)?);
     fs::remove_file(&probe).map_err(&error)?;
     Ok(user)
@@ -316,14 +287,8 @@ fn take_lock(dir: &Path) -> Result<File, StateError> {
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
             // The holder may not have written its pid yet; the error then goes without.
-            let pid = lock
-                .read_to_string(&mut text)
-                .ok()
-                .and_then(|_| text.trim().parse().ok());
-            return Err(StateError::Locked {
-                path: dir.to_owned(),
-                pid,
-            });
+            let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(StateError::Locked { path: dir.to_owned(), pid });
         }
         Err(TryLockError::Error(problem)) => return Err(error(problem)),
     }
@@ -363,11 +328,7 @@ fn instance_id(dir: &Path) -> Result<String, StateError> {
 
 fn remove(path: &Path) -> Result<(), StateError> {
     let is_dir = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    let done = if is_dir {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
-    };
+    let done = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     done.map_err(io_error("remove", path))
 }
 
@@ -383,10 +344,7 @@ mod tests {
             check_rights(temp.path(), ours, role).unwrap();
         }
         let foreign = check_rights(temp.path(), ours + 1, Role::Own).unwrap_err();
-        assert!(
-            foreign.to_string().contains("owned by another user"),
-            "{foreign}"
-        );
+        assert!(foreign.to_string().contains("owned by another user"), "{foreign}");
         // The superuser may own the place for all directories, and nothing else.
         check_rights(Path::new("/"), ours + 1, Role::Root).unwrap();
         check_rights(Path::new("/"), ours + 1, Role::Own).unwrap_err();

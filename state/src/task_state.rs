@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::cache::Cache;
 use crate::facts::{FactEntries, StoreFacts, StoredFacts};
 use crate::overlay::{Known, Overlay};
 use crate::values::encode_timestamped;
@@ -58,6 +59,7 @@ pub struct TaskState {
     stores: Vec<Store>,
     /// The facts as last committed.
     facts: StoredFacts,
+    cache_bytes: usize,
     /// What `get` hands out when the engine had it.
     value: Vec<u8>,
     /// A key in the making.
@@ -69,6 +71,8 @@ pub(crate) struct Store {
     pub(crate) spec: StoreSpec,
     family: FamilyIx,
     overlay: Overlay,
+    /// Committed entries used lately; without room if the engine is as fast.
+    cache: Cache,
     /// How far a window store has come, uncommitted puts included.
     pub(crate) progress: Progress,
 }
@@ -80,6 +84,10 @@ impl Store {
 }
 
 impl TaskState {
+    /// Room for committed entries used lately, unless [`set_cache_bytes`](Self::set_cache_bytes) says
+    /// otherwise: a read from disk costs twenty times a read from memory.
+    pub const CACHE_BYTES: usize = 16 << 20;
+
     /// Opens the stores of a task on an engine, at the engine's last commit.
     ///
     /// Families of the engine that no store uses are left alone.
@@ -94,10 +102,7 @@ impl TaskState {
         let mut stores: Vec<Store> = Vec::with_capacity(specs.len());
         for spec in specs {
             if spec.name.is_empty() || spec.name == FACTS_FAMILY {
-                return Err(StateError::BadName {
-                    what: "a store",
-                    name: spec.name,
-                });
+                return Err(StateError::BadName { what: "a store", name: spec.name });
             }
             if stores.iter().any(|store| store.spec.name == spec.name) {
                 return Err(StateError::DuplicateStore { name: spec.name });
@@ -110,23 +115,25 @@ impl TaskState {
                 memory.family(&spec.name)?
             };
             let progress = facts.store(&spec.name).window;
-            stores.push(Store {
-                spec,
-                family,
-                overlay: Overlay::default(),
-                progress,
-            });
+            let (overlay, cache) = (Overlay::default(), Cache::default());
+            stores.push(Store { spec, family, overlay, cache, progress });
         }
         let (value, key) = (Vec::new(), Vec::new());
-        Ok(Self {
-            engine,
-            memory,
-            facts_family,
-            stores,
-            facts,
-            value,
-            key,
-        })
+        let cache_bytes = Self::CACHE_BYTES;
+        let mut state =
+            Self { engine, memory, facts_family, stores, facts, cache_bytes, value, key };
+        state.set_cache_bytes(cache_bytes);
+        Ok(state)
+    }
+
+    /// Bounds the memory for committed entries that were used lately, all stores together. Between two
+    /// commits each store may take as much. Stores in memory take none.
+    pub fn set_cache_bytes(&mut self, cache_bytes: usize) {
+        self.cache_bytes = cache_bytes;
+        for store in &mut self.stores {
+            let caches = store.spec.persistent && !self.engine.in_memory();
+            store.cache.set_bytes_max(if caches { cache_bytes } else { 0 });
+        }
     }
 
     /// The stores, in the order of their indices.
@@ -137,10 +144,7 @@ impl TaskState {
     /// Finds a store by name.
     #[must_use]
     pub fn store_ix(&self, name: &str) -> Option<StoreIx> {
-        let index = self
-            .stores
-            .iter()
-            .position(|store| store.spec.name == name)?;
+        let index = self.stores.iter().position(|store| store.spec.name == name)?;
         u16::try_from(index).ok().map(StoreIx)
     }
 
@@ -149,20 +153,8 @@ impl TaskState {
     /// # Errors
     /// If there is no such store or the engine fails.
     pub fn get(&mut self, store: StoreIx, key: &[u8]) -> Result<Option<&[u8]>, StateError> {
-        let Self {
-            engine,
-            memory,
-            stores,
-            value,
-            ..
-        } = self;
-        read(
-            store_in(stores, store)?,
-            engine.as_ref(),
-            memory,
-            key,
-            value,
-        )
+        let Self { engine, memory, stores, value, .. } = self;
+        read(store_in_mut(stores, store)?, engine.as_ref(), memory, key, value)
     }
 
     /// Sets the value of a key, or deletes it.
@@ -206,12 +198,7 @@ impl TaskState {
             Some(engine.iterate(store.family, range, direction)?)
         };
         let written = store.overlay.cursor(range, direction);
-        Ok(RangeIter::new(
-            written,
-            &store.overlay,
-            committed,
-            direction,
-        ))
+        Ok(RangeIter::new(written, &store.overlay, committed, direction))
     }
 
     /// Estimates how many entries a store has: those of the engine, and the keys written since.
@@ -263,20 +250,21 @@ impl TaskState {
         let entries = entries.sorted();
         let (mut durable, mut volatile) = (WriteOps::default(), WriteOps::default());
         for store in &self.stores {
-            let ops = if store.spec.persistent {
-                &mut durable
-            } else {
-                &mut volatile
-            };
-            store.overlay.append_ops(store.family, &mut ops.ops);
+            let ops = if store.spec.persistent { &mut durable } else { &mut volatile };
+            let sorted = !store.engine(self.engine.as_ref(), &self.memory).in_memory();
+            store.overlay.append_ops(store.family, sorted, &mut ops.ops);
         }
         append_facts(self.facts_family, &entries, &mut durable.ops);
         self.engine.write(&durable)?;
         self.memory.write(&volatile)?;
         self.facts = next;
-        for store in &mut self.stores {
-            store.overlay.clear();
+        for Store { overlay, cache, .. } in &mut self.stores {
+            if cache.has_room() {
+                overlay.update(cache);
+            }
+            overlay.clear();
         }
+        self.trim_caches();
         Ok(())
     }
 
@@ -294,17 +282,10 @@ impl TaskState {
         records: &mut dyn Iterator<Item = RestoreRecord<'_>>,
         position: i64,
     ) -> Result<(), StateError> {
-        let Store {
-            spec,
-            family,
-            overlay,
-            progress,
-        } = store_in(&self.stores, store)?;
+        let Store { spec, family, overlay, progress, .. } = store_in(&self.stores, store)?;
         let (family, persistent) = (*family, spec.persistent);
         if !overlay.is_empty() {
-            return Err(StateError::RestoreOverUncommitted {
-                store: spec.name.clone(),
-            });
+            return Err(StateError::RestoreOverUncommitted { store: spec.name.clone() });
         }
         let mut window = match spec.kind {
             StoreKind::KeyValue => None,
@@ -312,25 +293,26 @@ impl TaskState {
         };
         let mut batch = Overlay::default();
         for record in records {
-            let value = record
-                .value
-                .map(|value| local_value(spec.format, record.timestamp_ms, value));
+            let value =
+                record.value.map(|value| local_value(spec.format, record.timestamp_ms, value));
             match &mut window {
                 None => batch.set(record.key, value.as_deref()),
-                Some(window) => window
-                    .apply(record.key, value.as_deref(), &mut batch)
-                    .ok_or_else(|| StateError::MalformedChangelogKey {
-                        store: spec.name.clone(),
-                        length: record.key.len(),
-                    })?,
+                Some(window) => {
+                    window.apply(record.key, value.as_deref(), &mut batch).ok_or_else(|| {
+                        StateError::MalformedChangelogKey {
+                            store: spec.name.clone(),
+                            length: record.key.len(),
+                        }
+                    })?
+                }
             }
         }
         let progress = window.map(|window| window.finish(&mut batch));
         let name = spec.name.clone();
         self.write_restored(&name, (family, persistent), &batch, position, progress)?;
-        if let Some(progress) = progress {
-            self.store_mut(store)?.progress = progress;
-        }
+        let store = self.store_mut(store)?;
+        store.cache.clear();
+        store.progress = progress.unwrap_or_default();
         Ok(())
     }
 
@@ -387,6 +369,7 @@ impl TaskState {
         *self.facts.store(&spec.name) = StoreFacts::default();
         let store = self.store_mut(store)?;
         store.overlay.clear();
+        store.cache.clear();
         store.progress = Progress::default();
         Ok(())
     }
@@ -410,32 +393,23 @@ impl TaskState {
     }
 
     pub(crate) fn store_mut(&mut self, store: StoreIx) -> Result<&mut Store, StateError> {
-        let stores = self.stores.len();
-        self.stores
-            .get_mut(usize::from(store.0))
-            .ok_or(StateError::UnknownStore {
-                index: store.0,
-                stores,
-            })
+        store_in_mut(&mut self.stores, store)
     }
 
     /// Like [`get`](Self::get), for the key that was put together in `self.key`.
     pub(crate) fn get_built_key(&mut self, store: StoreIx) -> Result<Option<&[u8]>, StateError> {
-        let Self {
-            engine,
-            memory,
-            stores,
-            value,
-            key,
-            ..
-        } = self;
-        read(
-            store_in(stores, store)?,
-            engine.as_ref(),
-            memory,
-            key,
-            value,
-        )
+        let Self { engine, memory, stores, value, key, .. } = self;
+        read(store_in_mut(stores, store)?, engine.as_ref(), memory, key, value)
+    }
+
+    fn trim_caches(&mut self) {
+        let weight = |store: &Store| store.cache.weight();
+        while self.stores.iter().map(weight).sum::<usize>() > self.cache_bytes {
+            let Some(largest) = self.stores.iter_mut().max_by_key(|store| weight(store)) else {
+                return;
+            };
+            largest.cache.age();
+        }
     }
 
     fn store_facts(&self, store: StoreIx) -> Option<&StoreFacts> {
@@ -465,8 +439,7 @@ impl TaskState {
             }
         }
         for (name, time_ms) in &facts.stream_times {
-            next.stream_times
-                .insert(name.clone().into_owned(), *time_ms);
+            next.stream_times.insert(name.clone().into_owned(), *time_ms);
             entries.stream_time(name, *time_ms);
         }
         for (name, value) in &facts.facts {
@@ -488,11 +461,8 @@ impl TaskState {
         position: i64,
         progress: Option<Progress>,
     ) -> Result<(), StateError> {
-        let mut ops = WriteOps {
-            restorable: true,
-            ..WriteOps::default()
-        };
-        batch.append_ops(family, &mut ops.ops);
+        let mut ops = WriteOps { restorable: true, ..WriteOps::default() };
+        batch.append_ops(family, true, &mut ops.ops);
         if persistent {
             let mut entries = FactEntries::default();
             entries.format();
@@ -515,31 +485,38 @@ impl TaskState {
 }
 
 fn store_in(stores: &[Store], store: StoreIx) -> Result<&Store, StateError> {
-    let unknown = StateError::UnknownStore {
-        index: store.0,
-        stores: stores.len(),
-    };
+    let unknown = StateError::UnknownStore { index: store.0, stores: stores.len() };
     stores.get(usize::from(store.0)).ok_or(unknown)
 }
 
-/// Reads a key from the overlay, or from the engine into `buffer`.
+fn store_in_mut(stores: &mut [Store], store: StoreIx) -> Result<&mut Store, StateError> {
+    let unknown = StateError::UnknownStore { index: store.0, stores: stores.len() };
+    stores.get_mut(usize::from(store.0)).ok_or(unknown)
+}
+
+/// Reads a key from the overlay, the cache, or the engine into `buffer`.
 fn read<'a>(
-    store: &'a Store,
+    store: &'a mut Store,
     engine: &dyn Engine,
     memory: &MemEngine,
     key: &[u8],
     buffer: &'a mut Vec<u8>,
 ) -> Result<Option<&'a [u8]>, StateError> {
-    match store.overlay.get(key) {
-        Known::Value(value) => Ok(Some(value)),
-        Known::Deleted => Ok(None),
-        Known::Nothing => {
-            let found = store
-                .engine(engine, memory)
-                .get(store.family, key, buffer)?;
-            Ok(found.then_some(buffer.as_slice()))
-        }
+    let Store { spec, family, overlay, cache, .. } = store;
+    match overlay.get(key) {
+        Known::Value(value) => return Ok(Some(value)),
+        Known::Deleted => return Ok(None),
+        Known::Nothing => {}
     }
+    if !spec.persistent {
+        return Ok(memory.get(*family, key, buffer)?.then_some(buffer.as_slice()));
+    }
+    if let Some(id) = cache.find(key) {
+        return Ok(cache.value(id));
+    }
+    let value = engine.get(*family, key, buffer)?.then_some(buffer.as_slice());
+    cache.put(key, value);
+    Ok(value)
 }
 
 fn append_facts<'a>(

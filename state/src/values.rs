@@ -35,11 +35,7 @@ mod tests {
     fn timestamped_values_have_the_bytes_of_kafka_streams() {
         let cases: [(i64, &[u8], &[u8]); 3] = [
             (10, b"v", &[0, 0, 0, 0, 0, 0, 0, 0x0a, 0x76]),
-            (
-                1_700_000_000_000,
-                b"",
-                &[0, 0, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0],
-            ),
+            (1_700_000_000_000, b"", &[0, 0, 0x01, 0x8b, 0xcf, 0xe5, 0x68, 0]),
             (
                 20,
                 &[0, 0, 0, 0, 0, 0, 0, 3],

@@ -62,10 +62,7 @@ pub(crate) struct Progress {
 
 impl Default for Progress {
     fn default() -> Self {
-        Self {
-            observed_ms: -1,
-            seq: 0,
-        }
+        Self { observed_ms: -1, seq: 0 }
     }
 }
 
@@ -80,18 +77,12 @@ impl Progress {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (observed_ms, seq) = bytes.split_first_chunk()?;
         let seq = u32::from_be_bytes(seq.try_into().ok()?);
-        Some(Self {
-            observed_ms: i64::from_be_bytes(*observed_ms),
-            seq,
-        })
+        Some(Self { observed_ms: i64::from_be_bytes(*observed_ms), seq })
     }
 
     /// The earliest start that can be read.
     fn readable_from_ms(self, spec: WindowSpec) -> i64 {
-        self.observed_ms
-            .saturating_sub(spec.retention_ms)
-            .saturating_add(1)
-            .max(0)
+        self.observed_ms.saturating_sub(spec.retention_ms).saturating_add(1).max(0)
     }
 
     /// The first segment that is kept.
@@ -230,12 +221,7 @@ impl TaskState {
         to_ms: i64,
         direction: Direction,
     ) -> Result<WindowIter<'_>, StateError> {
-        self.window_iter(
-            store,
-            Keys::Between(None, None),
-            (from_ms, to_ms),
-            direction,
-        )
+        self.window_iter(store, Keys::Between(None, None), (from_ms, to_ms), direction)
     }
 
     /// The highest window start ever put; `None` if there was none.
@@ -252,9 +238,7 @@ impl TaskState {
         let spec = &self.store(store)?.spec;
         match spec.kind {
             StoreKind::Window(window) => Ok(window),
-            StoreKind::KeyValue => Err(StateError::NotAWindowStore {
-                store: spec.name.clone(),
-            }),
+            StoreKind::KeyValue => Err(StateError::NotAWindowStore { store: spec.name.clone() }),
         }
     }
 
@@ -272,19 +256,8 @@ impl TaskState {
         // Nothing starts after the observed stream time, so there are only a few segments to visit.
         let segments =
             (from_ms <= to_ms).then(|| (from_ms / spec.segment_ms, to_ms / spec.segment_ms));
-        let wanted = Wanted {
-            keys,
-            from_ms,
-            to_ms,
-        };
-        Ok(WindowIter {
-            state: self,
-            store,
-            wanted,
-            direction,
-            segments,
-            inside: None,
-        })
+        let wanted = Wanted { keys, from_ms, to_ms };
+        Ok(WindowIter { state: self, store, wanted, direction, segments, inside: None })
     }
 }
 
@@ -325,13 +298,7 @@ impl Wanted {
         match &self.keys {
             Keys::One(key) => {
                 let bound = |start_ms: i64, seq: u32| {
-                    [
-                        &segment[..],
-                        key,
-                        &start_ms.to_be_bytes(),
-                        &seq.to_be_bytes(),
-                    ]
-                    .concat()
+                    [&segment[..], key, &start_ms.to_be_bytes(), &seq.to_be_bytes()].concat()
                 };
                 KeyRange::inclusive(
                     Some(&bound(self.from_ms, 0)),
@@ -427,12 +394,7 @@ impl WindowIter<'_> {
     fn entry(&self) -> Option<WindowEntry<'_>> {
         let (local, value) = self.inside.as_ref()?.entry()?;
         let WindowKey { key, start_ms, seq } = parse_local_key(local)?;
-        Some(WindowEntry {
-            key,
-            start_ms,
-            seq,
-            value,
-        })
+        Some(WindowEntry { key, start_ms, seq, value })
     }
 
     fn next_segment(&mut self) -> Option<i64> {
@@ -466,12 +428,7 @@ pub(crate) struct WindowRestore {
 
 impl WindowRestore {
     pub(crate) fn new(spec: WindowSpec, progress: Progress) -> Self {
-        Self {
-            spec,
-            before: progress,
-            progress,
-            key: Vec::new(),
-        }
+        Self { spec, before: progress, progress, key: Vec::new() }
     }
 
     /// Takes one record; `None` if its key is malformed.
@@ -494,13 +451,7 @@ impl WindowRestore {
         self.progress.observed_ms = self.progress.observed_ms.max(start_ms);
         if !self.progress.refuses(self.spec, start_ms) {
             self.key.clear();
-            local_key(
-                start_ms / self.spec.segment_ms,
-                key,
-                start_ms,
-                seq,
-                &mut self.key,
-            );
+            local_key(start_ms / self.spec.segment_ms, key, start_ms, seq, &mut self.key);
             batch.set(&self.key, value);
         }
         Some(())

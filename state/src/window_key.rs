@@ -43,11 +43,7 @@ pub fn window_store_key(key: &[u8], start_ms: i64, seq: u32, out: &mut Vec<u8>) 
 pub fn parse_window_store_key(bytes: &[u8]) -> Option<WindowKey<'_>> {
     let (rest, seq) = bytes.split_last_chunk()?;
     let (key, start_ms) = rest.split_last_chunk()?;
-    Some(WindowKey {
-        key,
-        start_ms: i64::from_be_bytes(*start_ms),
-        seq: u32::from_be_bytes(*seq),
-    })
+    Some(WindowKey { key, start_ms: i64::from_be_bytes(*start_ms), seq: u32::from_be_bytes(*seq) })
 }
 
 /// Appends the local form of a window key to `out`.
@@ -71,12 +67,7 @@ mod tests {
     fn window_store_keys_have_the_bytes_of_kafka_streams() {
         let cases: [(&[u8], i64, u32, &str); 5] = [
             (b"a", 0, 0, "61000000000000000000000000"),
-            (
-                b"abc",
-                1_700_000_000_000,
-                0,
-                "6162630000018bcfe5680000000000",
-            ),
+            (b"abc", 1_700_000_000_000, 0, "6162630000018bcfe5680000000000"),
             (b"k", 10, 1, "6b000000000000000a00000001"),
             (b"k", 10, 0x7fff_ffff, "6b000000000000000a7fffffff"),
             (b"", 5, 3, "000000000000000500000003"),
@@ -86,10 +77,7 @@ mod tests {
             window_store_key(key, start_ms, seq, &mut bytes);
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, expected);
-            assert_eq!(
-                parse_window_store_key(&bytes),
-                Some(WindowKey { key, start_ms, seq })
-            );
+            assert_eq!(parse_window_store_key(&bytes), Some(WindowKey { key, start_ms, seq }));
         }
     }
 
@@ -98,14 +86,7 @@ mod tests {
         let mut local = Vec::new();
         local_key(2, b"k", 150, 7, &mut local);
         assert_eq!(local[..8], [0, 0, 0, 0, 0, 0, 0, 2]);
-        assert_eq!(
-            parse_local_key(&local),
-            Some(WindowKey {
-                key: b"k",
-                start_ms: 150,
-                seq: 7
-            })
-        );
+        assert_eq!(parse_local_key(&local), Some(WindowKey { key: b"k", start_ms: 150, seq: 7 }));
         assert_eq!(parse_window_store_key(&local[8..]), parse_local_key(&local));
     }
 

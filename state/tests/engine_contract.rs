@@ -10,10 +10,7 @@ struct Rig {
 }
 
 fn memory() -> Rig {
-    Rig {
-        engine: Box::new(MemEngine::new()),
-        _dir: None,
-    }
+    Rig { engine: Box::new(MemEngine::new()), _dir: None }
 }
 
 #[cfg(feature = "rocksdb")]
@@ -22,10 +19,7 @@ fn rocks() -> Rig {
 
     let dir = tempfile::tempdir().unwrap();
     let engine = RocksEngine::open(dir.path(), &[], &RocksOptions::default()).unwrap();
-    Rig {
-        engine: Box::new(engine),
-        _dir: Some(dir),
-    }
+    Rig { engine: Box::new(engine), _dir: Some(dir) }
 }
 
 macro_rules! contract {
@@ -55,10 +49,7 @@ contract! {
 
 impl Rig {
     fn write(&mut self, ops: &[WriteOp<'_>]) {
-        let ops = WriteOps {
-            ops: ops.to_vec(),
-            restorable: false,
-        };
+        let ops = WriteOps { ops: ops.to_vec(), restorable: false };
         self.engine.write(&ops).unwrap();
     }
 
@@ -120,15 +111,9 @@ fn walks_a_range_in_both_directions(mut rig: Rig) {
     let family = rig.engine.family("f").unwrap();
     rig.fill(family, &["c", "", "a", "ab", "b", "abc", "a\0"]);
     for (range, expected) in [
-        (
-            KeyRange::all(),
-            &["", "a", "a\0", "ab", "abc", "b", "c"][..],
-        ),
+        (KeyRange::all(), &["", "a", "a\0", "ab", "abc", "b", "c"][..]),
         (KeyRange::prefix(b"ab"), &["ab", "abc"]),
-        (
-            KeyRange::half_open("a", Some(b"ab".to_vec())),
-            &["a", "a\0"],
-        ),
+        (KeyRange::half_open("a", Some(b"ab".to_vec())), &["a", "a\0"]),
         (KeyRange::inclusive(Some(b"a"), Some(b"a")), &["a"]),
         (KeyRange::inclusive(None, Some(b"a")), &["", "a"]),
         (KeyRange::half_open("abb", None), &["abc", "b", "c"]),
@@ -193,36 +178,19 @@ fn range_delete_to_the_end_removes_the_last_key(mut rig: Rig) {
 
 fn deleting_what_is_not_there_does_nothing(mut rig: Rig) {
     let family = rig.engine.family("f").unwrap();
-    rig.write(&[
-        WriteOp::Delete(family, b"x"),
-        WriteOp::DeleteRange(family, b"", None),
-    ]);
+    rig.write(&[WriteOp::Delete(family, b"x"), WriteOp::DeleteRange(family, b"", None)]);
     rig.write(&[]);
     rig.fill(family, &["a"]);
-    rig.write(&[
-        WriteOp::Delete(family, b"x"),
-        WriteOp::DeleteRange(family, b"b", Some(b"c")),
-    ]);
+    rig.write(&[WriteOp::Delete(family, b"x"), WriteOp::DeleteRange(family, b"b", Some(b"c"))]);
     assert_eq!(rig.all(family), ["a"]);
 }
 
 fn restorable_and_logged_batches_mix(mut rig: Rig) {
     let family = rig.engine.family("f").unwrap();
-    for (key, restorable) in [
-        ("a", true),
-        ("b", true),
-        ("c", false),
-        ("d", true),
-        ("e", false),
-    ] {
+    for (key, restorable) in [("a", true), ("b", true), ("c", false), ("d", true), ("e", false)] {
         let value = format!("value of {key}");
         let put = WriteOp::Put(family, key.as_bytes(), value.as_bytes());
-        rig.engine
-            .write(&WriteOps {
-                ops: vec![put],
-                restorable,
-            })
-            .unwrap();
+        rig.engine.write(&WriteOps { ops: vec![put], restorable }).unwrap();
     }
     assert_eq!(rig.all(family), ["a", "b", "c", "d", "e"]);
 }

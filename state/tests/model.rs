@@ -28,10 +28,7 @@ enum Step {
 
 /// Few, short and similar keys, so that histories meet themselves.
 fn key() -> impl Strategy<Value = Key> {
-    vec(
-        prop_oneof![Just(0u8), Just(b'a'), Just(b'b'), Just(0xff)],
-        0..4,
-    )
+    vec(prop_oneof![Just(0u8), Just(b'a'), Just(b'b'), Just(0xff)], 0..4)
 }
 
 fn value() -> impl Strategy<Value = Vec<u8>> {
@@ -84,14 +81,7 @@ impl Run {
     fn new(engine: Box<dyn Engine>, persistent: bool, reopen: Reopen) -> Self {
         let state = TaskState::open(engine, specs(persistent)).unwrap();
         let (now, committed) = (Model::default(), Model::default());
-        Self {
-            state,
-            reopen,
-            persistent,
-            now,
-            committed,
-            next_position: 0,
-        }
+        Self { state, reopen, persistent, now, committed, next_position: 0 }
     }
 
     fn apply(mut self, step: &Step) -> Self {
@@ -146,9 +136,7 @@ impl Run {
             value: value.as_deref(),
             timestamp_ms: 0,
         });
-        self.state
-            .restore(STORE, &mut wire, self.next_position)
-            .unwrap();
+        self.state.restore(STORE, &mut wire, self.next_position).unwrap();
         for (key, value) in records {
             match value {
                 Some(value) => self.committed.entries.insert(key.clone(), value.clone()),
@@ -179,11 +167,7 @@ impl Run {
     }
 
     fn read(&self, range: &KeyRange, direction: Direction) -> Vec<(Key, Vec<u8>)> {
-        self.state
-            .range(STORE, range, direction)
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
+        self.state.range(STORE, range, direction).unwrap().map(Result::unwrap).collect()
     }
 }
 

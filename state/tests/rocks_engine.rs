@@ -30,19 +30,13 @@ fn killed(dir: &Path) -> tempfile::TempDir {
 }
 
 fn count(state: &TaskState, store: StoreIx) -> usize {
-    state
-        .range(store, &KeyRange::all(), Direction::Forward)
-        .unwrap()
-        .count()
+    state.range(store, &KeyRange::all(), Direction::Forward).unwrap().count()
 }
 
 fn restore(state: &mut TaskState, from: i64, to: i64) {
     let keys: Vec<[u8; 8]> = (from..to).map(i64::to_be_bytes).collect();
-    let mut records = keys.iter().map(|key| RestoreRecord {
-        key,
-        value: Some(b"v"),
-        timestamp_ms: 0,
-    });
+    let mut records =
+        keys.iter().map(|key| RestoreRecord { key, value: Some(b"v"), timestamp_ms: 0 });
     state.restore(STORE, &mut records, to).unwrap();
 }
 
@@ -58,13 +52,7 @@ fn killed_process_leaves_the_last_commit_and_its_position() {
         }
         let before = open(killed(dir.path()).path());
         assert_eq!(before.position(STORE), (round > 1).then_some(round - 1));
-        state
-            .commit(
-                &CommitFacts::new()
-                    .position(STORE, round)
-                    .stream_time("t", round),
-            )
-            .unwrap();
+        state.commit(&CommitFacts::new().position(STORE, round).stream_time("t", round)).unwrap();
         let copy = killed(dir.path());
         let after = open(copy.path());
         assert_eq!(after.position(STORE), Some(round));
@@ -80,9 +68,7 @@ fn closed_state_is_found_again_without_what_was_not_committed() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = open(dir.path());
     state.put(STORE, b"a", Some(b"1")).unwrap();
-    state
-        .commit(&CommitFacts::new().position(STORE, 1))
-        .unwrap();
+    state.commit(&CommitFacts::new().position(STORE, 1)).unwrap();
     state.put(STORE, b"b", Some(b"1")).unwrap();
     drop(state);
     let mut state = open(dir.path());
@@ -99,29 +85,18 @@ fn restored_records_survive_a_close_and_a_kill_never_separates_them_from_their_p
     // Restoring skips the log; a kill may lose it, as a whole.
     let copy = killed(dir.path());
     let after = open(copy.path());
-    assert_eq!(
-        after.position(STORE).unwrap_or(0),
-        i64::try_from(count(&after, STORE)).unwrap()
-    );
+    assert_eq!(after.position(STORE).unwrap_or(0), i64::try_from(count(&after, STORE)).unwrap());
     drop(after);
     // The first commit after it may not come without it.
     state.put(STORE, b"x", Some(b"1")).unwrap();
-    state
-        .commit(&CommitFacts::new().position(OTHER, 7))
-        .unwrap();
+    state.commit(&CommitFacts::new().position(OTHER, 7)).unwrap();
     let copy = killed(dir.path());
     let after = open(copy.path());
-    assert_eq!(
-        (count(&after, STORE), after.position(STORE)),
-        (2_001, Some(2_000))
-    );
+    assert_eq!((count(&after, STORE), after.position(STORE)), (2_001, Some(2_000)));
     restore(&mut state, 2_000, 2_500);
     drop(state);
     let state = open(dir.path());
-    assert_eq!(
-        (count(&state, STORE), state.position(STORE)),
-        (2_501, Some(2_500))
-    );
+    assert_eq!((count(&state, STORE), state.position(STORE)), (2_501, Some(2_500)));
 }
 
 #[test]
@@ -129,16 +104,12 @@ fn store_that_left_the_topology_keeps_its_data() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = open(dir.path());
     state.put(OTHER, b"a", Some(b"1")).unwrap();
-    state
-        .commit(&CommitFacts::new().position(OTHER, 1))
-        .unwrap();
+    state.commit(&CommitFacts::new().position(OTHER, 1)).unwrap();
     drop(state);
     let engine = RocksEngine::open(dir.path(), &["s"], &RocksOptions::default()).unwrap();
     let specs = vec![StoreSpec::key_value("s")];
     let mut without = TaskState::open(Box::new(engine), specs).unwrap();
-    without
-        .commit(&CommitFacts::new().position(STORE, 5))
-        .unwrap();
+    without.commit(&CommitFacts::new().position(STORE, 5)).unwrap();
     drop(without);
     let state = open(dir.path());
     assert_eq!((count(&state, OTHER), state.position(OTHER)), (1, Some(1)));
@@ -149,15 +120,8 @@ fn store_that_left_the_topology_keeps_its_data() {
 fn second_opening_is_an_error_that_names_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let _first = open(dir.path());
-    let error = RocksEngine::open(dir.path(), &[], &RocksOptions::default())
-        .err()
-        .unwrap();
-    assert!(
-        error
-            .to_string()
-            .contains(&dir.path().display().to_string()),
-        "{error}"
-    );
+    let error = RocksEngine::open(dir.path(), &[], &RocksOptions::default()).err().unwrap();
+    assert!(error.to_string().contains(&dir.path().display().to_string()), "{error}");
     assert_eq!(error.class(), ErrorClass::Abortable);
 }
 
@@ -190,14 +154,15 @@ fn read_all(dir: &Path) -> Result<usize, thalweg_state::StateError> {
     Ok(count)
 }
 
+/// What is done to a closed database, and its name.
+type Harm<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn damaged_or_missing_files_make_the_task_corrupted() {
     let is_table = |name: &str| name.ends_with(".sst");
-    let cases: [(&str, &dyn Fn(&Path)); 3] = [
+    let cases: [Harm; 3] = [
         ("damaged tables", &|dir| damage(dir, is_table)),
-        ("damaged manifest", &|dir| {
-            damage(dir, |name| name.starts_with("MANIFEST"))
-        }),
+        ("damaged manifest", &|dir| damage(dir, |name| name.starts_with("MANIFEST"))),
         ("missing tables", &|dir| {
             for entry in fs::read_dir(dir).unwrap() {
                 let path = entry.unwrap().path();

@@ -44,14 +44,8 @@ fn second_holder_is_refused_with_the_directory_and_the_pid_of_the_first() {
     let error = StateDir::open(temp.path(), "app").unwrap_err();
     assert_eq!(error.class(), ErrorClass::Fatal);
     let message = error.to_string();
-    assert!(
-        message.contains(&format!("process {}", std::process::id())),
-        "{message}"
-    );
-    assert!(
-        message.contains(&temp.path().join("app").display().to_string()),
-        "{message}"
-    );
+    assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+    assert!(message.contains(&temp.path().join("app").display().to_string()), "{message}");
     StateDir::open(temp.path(), "another-app").unwrap();
     drop(first);
     StateDir::open(temp.path(), "app").unwrap();
@@ -60,18 +54,9 @@ fn second_holder_is_refused_with_the_directory_and_the_pid_of_the_first() {
 #[test]
 fn instance_id_is_kept_over_restarts_and_differs_between_directories() {
     let temp = tempfile::tempdir().unwrap();
-    let id = StateDir::open(temp.path(), "app")
-        .unwrap()
-        .instance_id()
-        .to_owned();
-    assert_eq!(
-        StateDir::open(temp.path(), "app").unwrap().instance_id(),
-        id
-    );
-    assert_ne!(
-        StateDir::open(temp.path(), "app2").unwrap().instance_id(),
-        id
-    );
+    let id = StateDir::open(temp.path(), "app").unwrap().instance_id().to_owned();
+    assert_eq!(StateDir::open(temp.path(), "app").unwrap().instance_id(), id);
+    assert_ne!(StateDir::open(temp.path(), "app2").unwrap().instance_id(), id);
     assert_eq!(id.len(), 36);
 }
 
@@ -80,14 +65,8 @@ fn torn_instance_file_is_made_anew() {
     let temp = tempfile::tempdir().unwrap();
     fs::create_dir(temp.path().join("app")).unwrap();
     fs::write(temp.path().join("app/.instance"), "5c1").unwrap();
-    let id = StateDir::open(temp.path(), "app")
-        .unwrap()
-        .instance_id()
-        .to_owned();
-    assert_eq!(
-        StateDir::open(temp.path(), "app").unwrap().instance_id(),
-        id
-    );
+    let id = StateDir::open(temp.path(), "app").unwrap().instance_id().to_owned();
+    assert_eq!(StateDir::open(temp.path(), "app").unwrap().instance_id(), id);
 }
 
 #[test]
@@ -123,30 +102,11 @@ fn foreign_files_are_ignored() {
 fn names_that_lead_elsewhere_are_refused() {
     let temp = tempfile::tempdir().unwrap();
     let dir = StateDir::open(temp.path(), "app").unwrap();
-    for name in [
-        "",
-        ".",
-        "..",
-        "a/b",
-        "/etc",
-        ".lock",
-        "a\0b",
-        "ä",
-        &"x".repeat(256),
-    ] {
-        assert!(
-            matches!(dir.task_dir(name), Err(StateError::BadName { .. })),
-            "{name:?}"
-        );
-        assert!(
-            matches!(dir.discard_task(name), Err(StateError::BadName { .. })),
-            "{name:?}"
-        );
+    for name in ["", ".", "..", "a/b", "/etc", ".lock", "a\0b", "ä", &"x".repeat(256)] {
+        assert!(matches!(dir.task_dir(name), Err(StateError::BadName { .. })), "{name:?}");
+        assert!(matches!(dir.discard_task(name), Err(StateError::BadName { .. })), "{name:?}");
         let opened = StateDir::open(temp.path(), name);
-        assert!(
-            matches!(opened, Err(StateError::BadName { .. })),
-            "{name:?}"
-        );
+        assert!(matches!(opened, Err(StateError::BadName { .. })), "{name:?}");
     }
 }
 
@@ -164,10 +124,7 @@ fn directory_that_anybody_may_write_to_is_refused() {
     set_mode(&temp.path().join("app"), 0o700);
     let dir = StateDir::open(temp.path(), "app").unwrap();
     set_mode(&dir.task_dir("0_0").unwrap(), 0o702);
-    assert!(matches!(
-        dir.task_dir("0_0"),
-        Err(StateError::UnsafeDirectory { .. })
-    ));
+    assert!(matches!(dir.task_dir("0_0"), Err(StateError::UnsafeDirectory { .. })));
 }
 
 #[test]
@@ -176,10 +133,7 @@ fn shared_parent_is_fine_only_if_nobody_can_replace_the_directory_in_it() {
     set_mode(temp.path(), 0o1777);
     drop(StateDir::open(temp.path(), "app").unwrap());
     set_mode(temp.path(), 0o777);
-    assert_eq!(
-        reason(StateDir::open(temp.path(), "app")),
-        UnsafeReason::WorldWritable
-    );
+    assert_eq!(reason(StateDir::open(temp.path(), "app")), UnsafeReason::WorldWritable);
 }
 
 #[test]
@@ -187,18 +141,12 @@ fn symbolic_links_are_refused() {
     let temp = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     symlink(elsewhere.path(), temp.path().join("app")).unwrap();
-    assert_eq!(
-        reason(StateDir::open(temp.path(), "app")),
-        UnsafeReason::Symlink
-    );
+    assert_eq!(reason(StateDir::open(temp.path(), "app")), UnsafeReason::Symlink);
     let dir = StateDir::open(temp.path(), "app2").unwrap();
     symlink(elsewhere.path(), dir.path().join("0_0")).unwrap();
     let error = dir.task_dir("0_0").unwrap_err();
     assert!(error.to_string().contains("symbolic link"), "{error}");
-    assert!(
-        fs::read_dir(elsewhere.path()).unwrap().next().is_none(),
-        "nothing was written there"
-    );
+    assert!(fs::read_dir(elsewhere.path()).unwrap().next().is_none(), "nothing was written there");
 }
 
 #[test]
@@ -206,10 +154,7 @@ fn path_through_a_file_is_an_error_that_names_path_and_cause() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("file");
     fs::write(&file, "x").unwrap();
-    assert_eq!(
-        reason(StateDir::open(&file, "app")),
-        UnsafeReason::NotADirectory
-    );
+    assert_eq!(reason(StateDir::open(&file, "app")), UnsafeReason::NotADirectory);
     let below = file.join("state");
     let message = StateDir::open(&below, "app").unwrap_err().to_string();
     assert!(message.contains(&below.display().to_string()), "{message}");

@@ -10,10 +10,7 @@ const DISK: StoreIx = StoreIx(0);
 const RAM: StoreIx = StoreIx(1);
 
 fn specs() -> Vec<StoreSpec> {
-    vec![
-        StoreSpec::key_value("disk"),
-        StoreSpec::key_value("ram").in_memory(),
-    ]
+    vec![StoreSpec::key_value("disk"), StoreSpec::key_value("ram").in_memory()]
 }
 
 fn fresh() -> TaskState {
@@ -26,28 +23,17 @@ fn reopened(state: TaskState) -> TaskState {
 
 fn dump(state: &TaskState, store: StoreIx) -> Vec<(String, String)> {
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let entries = state
-        .range(store, &KeyRange::all(), Direction::Forward)
-        .unwrap();
-    entries
-        .map(|entry| entry.map(|(key, value)| (text(key), text(value))).unwrap())
-        .collect()
+    let entries = state.range(store, &KeyRange::all(), Direction::Forward).unwrap();
+    entries.map(|entry| entry.map(|(key, value)| (text(key), text(value))).unwrap()).collect()
 }
 
 fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
-    entries
-        .iter()
-        .map(|&(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    entries.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 fn record<'a>(key: &'a str, value: Option<&'a str>) -> RestoreRecord<'a> {
     let value = value.map(str::as_bytes);
-    RestoreRecord {
-        key: key.as_bytes(),
-        value,
-        timestamp_ms: 5,
-    }
+    RestoreRecord { key: key.as_bytes(), value, timestamp_ms: 5 }
 }
 
 #[test]
@@ -73,32 +59,18 @@ fn commit_stores_data_and_facts_together() {
 #[test]
 fn commit_keeps_facts_it_does_not_name() {
     let mut state = fresh();
-    state
-        .commit(
-            &CommitFacts::new()
-                .position(DISK, 7)
-                .stream_time("a", 1)
-                .fact("f", 2),
-        )
-        .unwrap();
-    state
-        .commit(&CommitFacts::new().stream_time("b", 3))
-        .unwrap();
+    state.commit(&CommitFacts::new().position(DISK, 7).stream_time("a", 1).fact("f", 2)).unwrap();
+    state.commit(&CommitFacts::new().stream_time("b", 3)).unwrap();
     assert_eq!((state.position(DISK), state.fact("f")), (Some(7), Some(2)));
     let state = reopened(state);
     assert_eq!(state.position(DISK), Some(7));
-    assert_eq!(
-        (state.stream_time("a"), state.stream_time("b")),
-        (Some(1), Some(3))
-    );
+    assert_eq!((state.stream_time("a"), state.stream_time("b")), (Some(1), Some(3)));
 }
 
 #[test]
 fn last_of_two_facts_with_one_name_counts() {
     let mut state = fresh();
-    state
-        .commit(&CommitFacts::new().position(DISK, 1).position(DISK, 2))
-        .unwrap();
+    state.commit(&CommitFacts::new().position(DISK, 1).position(DISK, 2)).unwrap();
     assert_eq!(state.position(DISK), Some(2));
     assert_eq!(reopened(state).position(DISK), Some(2));
 }
@@ -113,9 +85,7 @@ fn rollback_returns_to_the_last_commit() {
     state.commit(&CommitFacts::new()).unwrap();
     for store in [DISK, RAM] {
         state.put(store, b"a", Some(b"2")).unwrap();
-        state
-            .delete_range(store, &KeyRange::half_open("b", None))
-            .unwrap();
+        state.delete_range(store, &KeyRange::half_open("b", None)).unwrap();
         state.put(store, b"c", Some(b"2")).unwrap();
         assert_eq!(dump(&state, store), pairs(&[("a", "2"), ("c", "2")]));
     }
@@ -134,9 +104,7 @@ fn reopening_drops_uncommitted_writes_and_everything_kept_in_memory() {
     for store in [DISK, RAM] {
         state.put(store, b"a", Some(b"1")).unwrap();
     }
-    state
-        .commit(&CommitFacts::new().position(DISK, 1).position(RAM, 1))
-        .unwrap();
+    state.commit(&CommitFacts::new().position(DISK, 1).position(RAM, 1)).unwrap();
     assert_eq!(state.position(RAM), Some(1));
     state.put(DISK, b"b", Some(b"1")).unwrap();
     let state = reopened(state);
@@ -179,9 +147,7 @@ fn restore_applies_records_with_their_position_and_the_last_record_of_a_key_wins
         ];
         state.restore(store, &mut records.into_iter(), 5).unwrap();
         assert_eq!(dump(&state, store), pairs(&[("a", "2"), ("c", "1")]));
-        state
-            .restore(store, &mut [record("a", None)].into_iter(), 8)
-            .unwrap();
+        state.restore(store, &mut [record("a", None)].into_iter(), 8).unwrap();
         assert_eq!(dump(&state, store), pairs(&[("c", "1")]));
         assert_eq!(state.position(store), Some(8));
     }
@@ -204,9 +170,7 @@ fn restore_without_records_moves_the_position() {
 fn restore_into_a_timestamped_store_puts_the_timestamp_first() {
     let specs = vec![StoreSpec::key_value("t").timestamped()];
     let mut state = TaskState::open(Box::new(MemEngine::new()), specs).unwrap();
-    state
-        .restore(DISK, &mut [record("a", Some("1"))].into_iter(), 1)
-        .unwrap();
+    state.restore(DISK, &mut [record("a", Some("1"))].into_iter(), 1).unwrap();
     let local = state.get(DISK, b"a").unwrap().unwrap();
     assert_eq!(values::decode_timestamped(local), Some((5, &b"1"[..])));
 }
@@ -229,28 +193,17 @@ fn clearing_a_store_empties_it_alone() {
         state.put(store, b"a", Some(b"1")).unwrap();
     }
     state
-        .commit(
-            &CommitFacts::new()
-                .position(DISK, 1)
-                .position(RAM, 1)
-                .topic_id(DISK, "t"),
-        )
+        .commit(&CommitFacts::new().position(DISK, 1).position(RAM, 1).topic_id(DISK, "t"))
         .unwrap();
     state.put(DISK, b"b", Some(b"1")).unwrap();
     state.clear_store(DISK).unwrap();
     assert_eq!(dump(&state, DISK), pairs(&[]));
     assert_eq!((state.position(DISK), state.topic_id(DISK)), (None, None));
-    assert_eq!(
-        (dump(&state, RAM), state.position(RAM)),
-        (pairs(&[("a", "1")]), Some(1))
-    );
+    assert_eq!((dump(&state, RAM), state.position(RAM)), (pairs(&[("a", "1")]), Some(1)));
     state.clear_store(RAM).unwrap();
     assert_eq!((dump(&state, RAM), state.position(RAM)), (pairs(&[]), None));
     let state = reopened(state);
-    assert_eq!(
-        (dump(&state, DISK), state.position(DISK)),
-        (pairs(&[]), None)
-    );
+    assert_eq!((dump(&state, DISK), state.position(DISK)), (pairs(&[]), None));
 }
 
 #[test]
@@ -284,11 +237,7 @@ fn value_that_keeps_growing_stays_within_a_small_multiple_of_its_size() {
         state.put(DISK, b"key", Some(&value)).unwrap();
     }
     assert_eq!(state.get(DISK, b"key").unwrap(), Some(&value[..]));
-    assert!(
-        state.uncommitted_bytes() < 4 * value.len(),
-        "{}",
-        state.uncommitted_bytes()
-    );
+    assert!(state.uncommitted_bytes() < 4 * value.len(), "{}", state.uncommitted_bytes());
 }
 
 #[test]
@@ -298,9 +247,7 @@ fn ranges_between_writes_stay_cheap() {
     for number in 0..200_000_u64 {
         let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         state.put(DISK, &key, Some(b"v")).unwrap();
-        let mut found = state
-            .range(DISK, &KeyRange::prefix(&key), Direction::Forward)
-            .unwrap();
+        let mut found = state.range(DISK, &KeyRange::prefix(&key), Direction::Forward).unwrap();
         assert_eq!(found.next_entry().unwrap(), Some((&key[..], &b"v"[..])));
         assert_eq!(found.next_entry().unwrap(), None);
     }
@@ -313,9 +260,7 @@ fn unknown_store_is_an_error_that_names_it() {
     assert!(error.to_string().contains("number 2"), "{error}");
     assert_eq!(error.class(), ErrorClass::Fatal);
     state.put(DISK, b"a", Some(b"1")).unwrap();
-    state
-        .commit(&CommitFacts::new().position(StoreIx(2), 1))
-        .unwrap_err();
+    state.commit(&CommitFacts::new().position(StoreIx(2), 1)).unwrap_err();
     assert_eq!(dump(&state, DISK), pairs(&[("a", "1")]));
     state.rollback();
     assert_eq!(dump(&state, DISK), pairs(&[]));
@@ -324,13 +269,8 @@ fn unknown_store_is_an_error_that_names_it() {
 #[test]
 fn stores_with_one_name_or_a_reserved_name_are_refused() {
     let open = |names: &[&str]| {
-        let specs = names
-            .iter()
-            .map(|&name| StoreSpec::key_value(name))
-            .collect();
-        TaskState::open(Box::new(MemEngine::new()), specs)
-            .err()
-            .unwrap()
+        let specs = names.iter().map(|&name| StoreSpec::key_value(name)).collect();
+        TaskState::open(Box::new(MemEngine::new()), specs).err().unwrap()
     };
     assert!(matches!(open(&["a", "a"]), StateError::DuplicateStore { name } if name == "a"));
     assert!(matches!(open(&[FACTS_FAMILY]), StateError::BadName { .. }));
@@ -345,12 +285,7 @@ fn engine_with_fact(key: &str, value: &[u8]) -> Box<dyn Engine> {
     let mut engine = engine.into_engine();
     let family = engine.family(FACTS_FAMILY).unwrap();
     let put = WriteOp::Put(family, key.as_bytes(), value);
-    engine
-        .write(&WriteOps {
-            ops: vec![put],
-            restorable: false,
-        })
-        .unwrap();
+    engine.write(&WriteOps { ops: vec![put], restorable: false }).unwrap();
     engine
 }
 
@@ -358,29 +293,16 @@ fn engine_with_fact(key: &str, value: &[u8]) -> Box<dyn Engine> {
 fn newer_format_is_an_error_that_says_so_and_wipes_nothing() {
     let mut engine = engine_with_fact("format", &(FORMAT_VERSION + 1).to_be_bytes());
     let error = TaskState::open(engine, specs()).err().unwrap();
-    assert!(
-        error
-            .to_string()
-            .contains(&format!("format {}", FORMAT_VERSION + 1)),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&format!("format {}", FORMAT_VERSION + 1)), "{error}");
     assert_eq!(error.class(), ErrorClass::Fatal);
 
     // Also if the newer version keeps entries that this one does not know.
     engine = engine_with_fact("a new kind/x", b"?");
     let family = engine.family(FACTS_FAMILY).unwrap();
     let put = WriteOp::Put(family, b"format", &[0, 0, 1, 0]);
-    engine
-        .write(&WriteOps {
-            ops: vec![put],
-            restorable: false,
-        })
-        .unwrap();
+    engine.write(&WriteOps { ops: vec![put], restorable: false }).unwrap();
     let error = TaskState::open(engine, specs()).err().unwrap();
-    assert!(
-        matches!(error, StateError::NewerFormat { found: 256, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StateError::NewerFormat { found: 256, .. }), "{error}");
 }
 
 #[test]
@@ -392,9 +314,7 @@ fn unreadable_fact_makes_the_task_corrupted() {
         ("format", &[1]),
         ("topic-id/disk", &[0xff]),
     ] {
-        let error = TaskState::open(engine_with_fact(key, value), specs())
-            .err()
-            .unwrap();
+        let error = TaskState::open(engine_with_fact(key, value), specs()).err().unwrap();
         assert_eq!(error.class(), ErrorClass::TaskCorrupted);
         assert!(error.to_string().contains(key), "{error}");
     }

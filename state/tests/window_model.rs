@@ -53,11 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn spec() -> impl Strategy<Value = WindowSpec> {
-    let lengths = prop_oneof![
-        (1..300i64, 1..100i64),
-        (Just(10), Just(60_000)),
-        (Just(0), Just(1))
-    ];
+    let lengths = prop_oneof![(1..300i64, 1..100i64), (Just(10), Just(60_000)), (Just(0), Just(1))];
     (lengths, any::<bool>(), any::<bool>()).prop_map(|((retention, segment), exact, duplicates)| {
         let mut spec = WindowSpec::new(retention).segment_ms(segment);
         spec.exact_expiry = exact;
@@ -103,10 +99,8 @@ impl Model {
 
     fn readable(&self) -> impl Iterator<Item = (Vec<u8>, i64, Vec<u8>)> {
         let above_ms = self.observed_ms - self.spec.retention_ms;
-        let readable = self
-            .entries
-            .iter()
-            .filter(move |((_, start_ms, _), _)| *start_ms > above_ms);
+        let readable =
+            self.entries.iter().filter(move |((_, start_ms, _), _)| *start_ms > above_ms);
         readable.map(|((key, start_ms, _), value)| (key.clone(), *start_ms, value.clone()))
     }
 }
@@ -128,12 +122,7 @@ fn open(engine: Box<dyn Engine>, spec: WindowSpec) -> TaskState {
 
 impl Run {
     fn new(spec: WindowSpec, engine: Box<dyn Engine>) -> Self {
-        let model = Model {
-            spec,
-            entries: BTreeMap::new(),
-            observed_ms: -1,
-            seq: 0,
-        };
+        let model = Model { spec, entries: BTreeMap::new(), observed_ms: -1, seq: 0 };
         Self {
             state: open(engine, spec),
             spec,
@@ -147,10 +136,7 @@ impl Run {
     fn apply(mut self, step: &Step) -> Self {
         match step {
             Step::Put(key, start_ms, value) => {
-                let done = self
-                    .state
-                    .window_put(STORE, key, *start_ms, value.as_deref())
-                    .unwrap();
+                let done = self.state.window_put(STORE, key, *start_ms, value.as_deref()).unwrap();
                 assert_eq!(done, self.now.put(key, *start_ms, value.as_ref()));
                 let mut bytes = Vec::new();
                 window_store_key(key, *start_ms, done.seq(), &mut bytes);
@@ -188,9 +174,7 @@ fn check(state: &mut TaskState, model: &Model, (low, high, from_ms, to_ms): &Que
     assert_eq!(state.window_observed_ms(STORE).unwrap(), observed_ms);
 
     let mut expected: Vec<_> = model.readable().collect();
-    let mut found = all(state
-        .window_all(STORE, 0, i64::MAX, Direction::Forward)
-        .unwrap());
+    let mut found = all(state.window_all(STORE, 0, i64::MAX, Direction::Forward).unwrap());
     found.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     assert_eq!(found, expected);
 
@@ -198,9 +182,8 @@ fn check(state: &mut TaskState, model: &Model, (low, high, from_ms, to_ms): &Que
         low <= key && key <= high && (from_ms..=to_ms).contains(start_ms)
     });
     for direction in [Direction::Forward, Direction::Reverse] {
-        let entries = state
-            .window_keys(STORE, Some(low), Some(high), (from_ms, to_ms), direction)
-            .unwrap();
+        let entries =
+            state.window_keys(STORE, Some(low), Some(high), (from_ms, to_ms), direction).unwrap();
         let mut found = all(entries);
         if direction == Direction::Reverse {
             found.reverse();
@@ -210,19 +193,13 @@ fn check(state: &mut TaskState, model: &Model, (low, high, from_ms, to_ms): &Que
     }
 
     expected.retain(|(key, _, _)| key == low);
-    let range = |direction| {
-        all(state
-            .window_range(STORE, low, from_ms, to_ms, direction)
-            .unwrap())
-    };
+    let range = |direction| all(state.window_range(STORE, low, from_ms, to_ms, direction).unwrap());
     assert_eq!(range(Direction::Forward), expected);
     expected.reverse();
     assert_eq!(range(Direction::Reverse), expected);
 
     if !model.spec.retain_duplicates {
-        let wanted = model
-            .readable()
-            .find(|(key, start_ms, _)| key == low && *start_ms == from_ms);
+        let wanted = model.readable().find(|(key, start_ms, _)| key == low && *start_ms == from_ms);
         let found = state.window_fetch(STORE, low, from_ms).unwrap();
         assert_eq!(found, wanted.as_ref().map(|(_, _, value)| value.as_slice()));
     }

@@ -20,16 +20,11 @@ fn fresh(spec: WindowSpec) -> TaskState {
 }
 
 fn put(state: &mut TaskState, key: &str, start_ms: i64, value: &str) -> Put {
-    state
-        .window_put(STORE, key.as_bytes(), start_ms, Some(value.as_bytes()))
-        .unwrap()
+    state.window_put(STORE, key.as_bytes(), start_ms, Some(value.as_bytes())).unwrap()
 }
 
 fn keep(state: &mut TaskState, key: &str, start_ms: i64, value: &str) {
-    assert!(
-        matches!(put(state, key, start_ms, value), Put::Stored { .. }),
-        "{key}@{start_ms}"
-    );
+    assert!(matches!(put(state, key, start_ms, value), Put::Stored { .. }), "{key}@{start_ms}");
 }
 
 fn fetch(state: &mut TaskState, key: &str, start_ms: i64) -> Option<String> {
@@ -39,11 +34,7 @@ fn fetch(state: &mut TaskState, key: &str, start_ms: i64) -> Option<String> {
 
 /// All readable entries as `key@start=value`.
 fn dump(state: &TaskState) -> Vec<String> {
-    shown(
-        state
-            .window_all(STORE, 0, i64::MAX, Direction::Forward)
-            .unwrap(),
-    )
+    shown(state.window_all(STORE, 0, i64::MAX, Direction::Forward).unwrap())
 }
 
 fn shown(entries: thalweg_state::WindowIter<'_>) -> Vec<String> {
@@ -57,21 +48,14 @@ fn shown(entries: thalweg_state::WindowIter<'_>) -> Vec<String> {
 
 /// How many local entries there are, readable or not.
 fn stored(state: &TaskState) -> usize {
-    state
-        .range(STORE, &KeyRange::all(), Direction::Forward)
-        .unwrap()
-        .count()
+    state.range(STORE, &KeyRange::all(), Direction::Forward).unwrap().count()
 }
 
 #[test]
 fn default_segments_are_half_the_retention_and_at_least_a_minute() {
-    for (retention_ms, segment_ms) in [
-        (0, 60_000),
-        (10, 60_000),
-        (120_000, 60_000),
-        (120_002, 60_001),
-        (86_400_000, 43_200_000),
-    ] {
+    for (retention_ms, segment_ms) in
+        [(0, 60_000), (10, 60_000), (120_000, 60_000), (120_002, 60_001), (86_400_000, 43_200_000)]
+    {
         assert_eq!(WindowSpec::new(retention_ms).segment_ms, segment_ms);
     }
 }
@@ -93,17 +77,9 @@ fn put_is_refused_when_its_segment_is_gone_or_exactly_at_the_end_of_retention() 
         for (spec, expected) in [(spec, by_segment), (spec.exact_expiry(), exact)] {
             let mut state = fresh(spec);
             assert_eq!(put(&mut state, "clock", 250, "x"), STORED);
-            assert_eq!(
-                put(&mut state, "k", start_ms, "v"),
-                expected,
-                "{start_ms} {spec:?}"
-            );
+            assert_eq!(put(&mut state, "k", start_ms, "v"), expected, "{start_ms} {spec:?}");
             let readable = start_ms > 150;
-            assert_eq!(
-                fetch(&mut state, "k", start_ms).is_some(),
-                readable,
-                "{start_ms} {spec:?}"
-            );
+            assert_eq!(fetch(&mut state, "k", start_ms).is_some(), readable, "{start_ms} {spec:?}");
         }
     }
 }
@@ -123,10 +99,7 @@ fn whole_segments_leave_as_stream_time_advances() {
     assert_eq!(stored(&state), 5);
     state.commit(&CommitFacts::new()).unwrap();
     keep(&mut state, "k", 100_000, "v");
-    assert_eq!(
-        (dump(&state), stored(&state)),
-        (vec!["k@100000=v".to_owned()], 1)
-    );
+    assert_eq!((dump(&state), stored(&state)), (vec!["k@100000=v".to_owned()], 1));
     state.commit(&CommitFacts::new()).unwrap();
     assert_eq!(stored(&state), 1);
 }
@@ -134,13 +107,7 @@ fn whole_segments_leave_as_stream_time_advances() {
 #[test]
 fn scenario_of_a_stream_time_jump_keeps_only_the_last_window() {
     let mut state = fresh(WindowSpec::new(10));
-    for (key, start_ms) in [
-        ("a", 0),
-        ("a", 10),
-        ("a", 20),
-        ("a", 100_000),
-        ("b", 200_000),
-    ] {
+    for (key, start_ms) in [("a", 0), ("a", 10), ("a", 20), ("a", 100_000), ("b", 200_000)] {
         assert_eq!(put(&mut state, key, start_ms, "1"), STORED);
         assert_eq!(fetch(&mut state, key, start_ms).as_deref(), Some("1"));
     }
@@ -164,42 +131,22 @@ fn fetches_see_both_ends_and_order_by_start_or_by_key() {
         assert_eq!(fetch(&mut state, "a", 0).as_deref(), Some("1"));
         assert_eq!(fetch(&mut state, "a", 5), None);
         let range = |from_ms, to_ms, direction| {
-            shown(
-                state
-                    .window_range(STORE, b"a", from_ms, to_ms, direction)
-                    .unwrap(),
-            )
+            shown(state.window_range(STORE, b"a", from_ms, to_ms, direction).unwrap())
         };
-        assert_eq!(
-            range(0, 20, Direction::Forward),
-            ["a@0=1", "a@10=3", "a@20=6"]
-        );
-        assert_eq!(
-            range(1, 30, Direction::Forward),
-            ["a@10=3", "a@20=6", "a@30=5"]
-        );
-        assert_eq!(
-            range(0, 100, Direction::Reverse),
-            ["a@30=5", "a@20=6", "a@10=3", "a@0=1"]
-        );
+        assert_eq!(range(0, 20, Direction::Forward), ["a@0=1", "a@10=3", "a@20=6"]);
+        assert_eq!(range(1, 30, Direction::Forward), ["a@10=3", "a@20=6", "a@30=5"]);
+        assert_eq!(range(0, 100, Direction::Reverse), ["a@30=5", "a@20=6", "a@10=3", "a@0=1"]);
         assert_eq!(range(20, 10, Direction::Forward), [""; 0]);
         assert_eq!(range(-5, -1, Direction::Forward), [""; 0]);
         let keys = |low: Option<&str>, high: Option<&str>, times_ms| {
             let (low, high) = (low.map(str::as_bytes), high.map(str::as_bytes));
-            shown(
-                state
-                    .window_keys(STORE, low, high, times_ms, Direction::Forward)
-                    .unwrap(),
-            )
+            shown(state.window_keys(STORE, low, high, times_ms, Direction::Forward).unwrap())
         };
         let both = ["a@0=1", "a@10=3", "a@20=6", "a@30=5", "b@10=2"];
         assert_eq!(keys(Some("a"), Some("b"), (0, 100)), both);
         assert_eq!(keys(None, Some("b"), (0, 100)), both);
         assert_eq!(keys(Some("b"), None, (0, 100)), ["b@10=2", "c@20=4"]);
-        assert_eq!(
-            keys(None, None, (10, 20)),
-            ["a@10=3", "a@20=6", "b@10=2", "c@20=4"]
-        );
+        assert_eq!(keys(None, None, (10, 20)), ["a@10=3", "a@20=6", "b@10=2", "c@20=4"]);
         if !committed {
             state.commit(&CommitFacts::new()).unwrap();
         }
@@ -224,32 +171,16 @@ fn range_over_several_segments_is_in_order_of_start() {
 #[test]
 fn keys_that_are_prefixes_of_each_other_are_told_apart() {
     let mut state = fresh(WindowSpec::new(i64::MAX));
-    let times = [
-        0,
-        1,
-        255,
-        256,
-        1 << 31,
-        1 << 32,
-        1_700_000_000_000,
-        4_102_444_800_000,
-    ];
+    let times = [0, 1, 255, 256, 1 << 31, 1 << 32, 1_700_000_000_000, 4_102_444_800_000];
     let keys: [&[u8]; 6] = [b"", b"a", b"aa", b"a\0", b"a\0\0\0\0\0\0\0\x01", b"a\xff"];
     for start_ms in times {
         for key in keys {
             let value = [key, b"!"].concat();
-            assert_eq!(
-                state
-                    .window_put(STORE, key, start_ms, Some(&value))
-                    .unwrap(),
-                STORED
-            );
+            assert_eq!(state.window_put(STORE, key, start_ms, Some(&value)).unwrap(), STORED);
         }
     }
     for key in keys {
-        let mut entries = state
-            .window_range(STORE, key, 1, 1 << 32, Direction::Forward)
-            .unwrap();
+        let mut entries = state.window_range(STORE, key, 1, 1 << 32, Direction::Forward).unwrap();
         for start_ms in &times[1..6] {
             let entry = entries.next_entry().unwrap().unwrap();
             assert_eq!((entry.key, entry.start_ms), (key, *start_ms));
@@ -259,14 +190,10 @@ fn keys_that_are_prefixes_of_each_other_are_told_apart() {
     }
     for low in keys {
         for high in keys {
-            let inside = keys
-                .iter()
-                .filter(|&&key| low <= key && key <= high)
-                .count();
+            let inside = keys.iter().filter(|&&key| low <= key && key <= high).count();
             let (low, high) = (Some(low), Some(high));
-            let found = state
-                .window_keys(STORE, low, high, (1, 1 << 32), Direction::Forward)
-                .unwrap();
+            let found =
+                state.window_keys(STORE, low, high, (1, 1 << 32), Direction::Forward).unwrap();
             assert_eq!(found.count(), inside * 5, "{low:?} to {high:?}");
         }
     }
@@ -277,10 +204,7 @@ fn duplicates_are_kept_in_order_of_arrival_and_a_delete_only_takes_a_number() {
     let mut state = fresh(WindowSpec::new(1_000).retain_duplicates());
     assert_eq!(put(&mut state, "a", 5, "1"), Put::Stored { seq: 1 });
     assert_eq!(put(&mut state, "a", 5, "2"), Put::Stored { seq: 2 });
-    assert_eq!(
-        state.window_put(STORE, b"a", 900, None).unwrap(),
-        Put::Ignored { seq: 3 }
-    );
+    assert_eq!(state.window_put(STORE, b"a", 900, None).unwrap(), Put::Ignored { seq: 3 });
     assert_eq!(put(&mut state, "a", 6, "3"), Put::Stored { seq: 4 });
     assert_eq!(dump(&state), ["a@5=1", "a@5=2", "a@6=3"]);
     assert_eq!(state.window_observed_ms(STORE).unwrap(), Some(6));
@@ -302,15 +226,7 @@ fn sequence_numbers_are_rolled_back_and_go_on_after_restart_and_restore() {
     assert_eq!(dump(&state), ["a@5=1", "a@5=2", "a@5=3"]);
 
     let mut restored = fresh(spec);
-    restore(
-        &mut restored,
-        &[
-            ("a", 5, 7, Some("1")),
-            ("a", 5, 8, Some("2")),
-            ("a", 9, 9, None),
-        ],
-        3,
-    );
+    restore(&mut restored, &[("a", 5, 7, Some("1")), ("a", 5, 8, Some("2")), ("a", 9, 9, None)], 3);
     assert_eq!(restored.window_observed_ms(STORE).unwrap(), Some(5));
     assert_eq!(put(&mut restored, "a", 5, "3").seq(), 10);
     assert_eq!(dump(&restored), ["a@5=1", "a@5=2", "a@5=3"]);
@@ -366,18 +282,10 @@ fn restore(state: &mut TaskState, records: &[(&str, i64, u32, Option<&str>)], po
 fn restore_takes_changelog_keys_and_skips_what_is_out_of_retention() {
     let spec = WindowSpec::new(100).segment_ms(50);
     let mut state = fresh(spec);
-    restore(
-        &mut state,
-        &[("a", 0, 0, Some("1")), ("a", 60, 0, Some("2"))],
-        2,
-    );
+    restore(&mut state, &[("a", 0, 0, Some("1")), ("a", 60, 0, Some("2"))], 2);
     assert_eq!(dump(&state), ["a@0=1", "a@60=2"]);
     // The second record puts the first, and what was restored before, out of retention.
-    let more = [
-        ("a", 20, 0, Some("3")),
-        ("b", 200, 0, Some("4")),
-        ("a", 70, 0, Some("5")),
-    ];
+    let more = [("a", 20, 0, Some("3")), ("b", 200, 0, Some("4")), ("a", 70, 0, Some("5"))];
     restore(&mut state, &more, 5);
     assert_eq!(dump(&state), ["b@200=4"]);
     assert_eq!(stored(&state), 1);
@@ -413,10 +321,7 @@ fn window_operations_need_a_window_store_and_a_start_from_zero() {
     let mut state =
         TaskState::open(Box::new(MemEngine::new()), vec![StoreSpec::key_value("kv")]).unwrap();
     let error = state.window_put(STORE, b"a", 0, Some(b"1")).unwrap_err();
-    assert!(
-        matches!(&error, StateError::NotAWindowStore { store } if store == "kv"),
-        "{error}"
-    );
+    assert!(matches!(&error, StateError::NotAWindowStore { store } if store == "kv"), "{error}");
     let mut state = fresh(WindowSpec::new(100));
     let error = state.window_put(STORE, b"a", -1, Some(b"1")).unwrap_err();
     assert_eq!(error.class(), ErrorClass::User);

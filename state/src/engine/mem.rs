@@ -36,9 +36,7 @@ impl Engine for MemEngine {
             self.families.push((name.to_owned(), ByteMap::default()));
             self.families.len() - 1
         });
-        Ok(FamilyIx(
-            u16::try_from(index).expect("a task has fewer than 65536 stores"),
-        ))
+        Ok(FamilyIx(u16::try_from(index).expect("a task has fewer than 65536 stores")))
     }
 
     fn get(&self, family: FamilyIx, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StateError> {
@@ -54,9 +52,7 @@ impl Engine for MemEngine {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<Box<dyn EngineCursor + 'a>, StateError> {
-        Ok(Box::new(MemCursor(
-            self.map(family).cursor(range, direction),
-        )))
+        Ok(Box::new(MemCursor(self.map(family).cursor(range, direction))))
     }
 
     fn write(&mut self, ops: &WriteOps<'_>) -> Result<(), StateError> {
@@ -77,6 +73,10 @@ impl Engine for MemEngine {
         Ok(())
     }
 
+    fn in_memory(&self) -> bool {
+        true
+    }
+
     fn approximate_entries(&self, family: FamilyIx) -> Result<u64, StateError> {
         Ok(self.map(family).len() as u64)
     }
@@ -87,9 +87,7 @@ struct MemCursor<'a>(Cursor<'a>);
 impl EngineCursor for MemCursor<'_> {
     fn entry(&self) -> Option<Entry<'_>> {
         // Every entry of an engine has a value: a delete removes the key.
-        self.0
-            .entry()
-            .map(|(key, value)| (key, value.unwrap_or_default()))
+        self.0.entry().map(|(key, value)| (key, value.unwrap_or_default()))
     }
 
     fn advance(&mut self) -> Result<(), StateError> {

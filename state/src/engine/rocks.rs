@@ -10,7 +10,8 @@ use rocksdb::{
 };
 
 use crate::{
-    Direction, Engine, EngineCursor, Entry, FamilyIx, KeyRange, StateError, WriteOp, WriteOps,
+    Direction, Engine, EngineCursor, Entry, FACTS_FAMILY, FamilyIx, KeyRange, StateError, WriteOp,
+    WriteOps,
 };
 
 type Db = DBWithThreadMode<SingleThreaded>;
@@ -39,7 +40,8 @@ impl RocksOptions {
     #[must_use]
     pub fn new(block_cache_bytes: usize, write_buffers_bytes: usize) -> Self {
         Self {
-            block_cache: Cache::new_lru_cache(block_cache_bytes),
+            // Not the LRU cache: cut into 64 parts, a small one has no room for a table's filter.
+            block_cache: Cache::new_hyper_clock_cache(block_cache_bytes, 0),
             write_buffers: WriteBufferManager::new_write_buffer_manager(write_buffers_bytes, false),
             write_buffer_bytes: Self::WRITE_BUFFER_BYTES.min(write_buffers_bytes),
         }
@@ -48,7 +50,7 @@ impl RocksOptions {
     /// What concerns a whole database. Correctness hangs on atomic flush: a batch touches several
     /// families, and without it a crash may keep one family's part and lose another's.
     fn database(&self) -> Options {
-        let mut options = self.family();
+        let mut options = self.family(FACTS_FAMILY);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         options.set_atomic_flush(true);
@@ -67,8 +69,10 @@ impl RocksOptions {
     }
 
     /// What concerns one family.
-    fn family(&self) -> Options {
+    fn family(&self, name: &str) -> Options {
         const FILTER_BITS_PER_KEY: f64 = 10.0;
+        /// Part of a write buffer, taken at once. A read that finds nothing in it costs a third less.
+        const BUFFER_FILTER_RATIO: f64 = 0.01;
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&self.block_cache);
         table.set_cache_index_and_filter_blocks(true);
@@ -80,6 +84,10 @@ impl RocksOptions {
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer_bytes);
         options.set_max_write_buffer_number(3);
+        if ![FACTS_FAMILY, rocksdb::DEFAULT_COLUMN_FAMILY_NAME].contains(&name) {
+            options.set_memtable_whole_key_filtering(true);
+            options.set_memtable_prefix_bloom_ratio(BUFFER_FILTER_RATIO);
+        }
         // Small steps, so that an idle store holds little.
         options.set_arena_block_size(64 << 10);
         options.set_target_file_size_base(32 << 20);
@@ -146,9 +154,8 @@ impl RocksEngine {
                 names.push((*family).to_owned());
             }
         }
-        let descriptors = names
-            .iter()
-            .map(|name| ColumnFamilyDescriptor::new(name, options.family()));
+        let descriptors =
+            names.iter().map(|name| ColumnFamilyDescriptor::new(name, options.family(name)));
         let db = Db::open_cf_descriptors(&database, dir, descriptors).map_err(failed)?;
         Ok(Self {
             db,
@@ -161,18 +168,11 @@ impl RocksEngine {
 
     fn handle(&self, family: FamilyIx) -> &ColumnFamily {
         let name = &self.families[usize::from(family.0)];
-        self.db
-            .cf_handle(name)
-            .expect("families are opened before they are numbered")
+        self.db.cf_handle(name).expect("families are opened before they are numbered")
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(rocksdb::Error) -> StateError {
-        move |error| {
-            failure(
-                format!("{action} the database in '{}'", self.dir.display()),
-                error,
-            )
-        }
+        move |error| failure(format!("{action} the database in '{}'", self.dir.display()), error)
     }
 
     fn cursor(
@@ -192,11 +192,7 @@ impl RocksEngine {
             Direction::Forward => inner.seek_to_first(),
             Direction::Reverse => inner.seek_to_last(),
         }
-        let cursor = RocksCursor {
-            inner,
-            direction,
-            engine: self,
-        };
+        let cursor = RocksCursor { inner, direction, engine: self };
         cursor.check()?;
         Ok(cursor)
     }
@@ -223,26 +219,19 @@ impl Engine for RocksEngine {
         let index = if let Some(index) = found {
             index
         } else {
-            let made = self.db.create_cf(name, &self.options.family());
+            let made = self.db.create_cf(name, &self.options.family(name));
             made.map_err(|error| {
-                failure(
-                    format!("add store '{name}' to '{}'", self.dir.display()),
-                    error,
-                )
+                failure(format!("add store '{name}' to '{}'", self.dir.display()), error)
             })?;
             self.families.push(name.to_owned());
             self.families.len() - 1
         };
-        Ok(FamilyIx(
-            u16::try_from(index).expect("a task has fewer than 65536 stores"),
-        ))
+        Ok(FamilyIx(u16::try_from(index).expect("a task has fewer than 65536 stores")))
     }
 
     fn get(&self, family: FamilyIx, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StateError> {
-        let found = self
-            .db
-            .get_pinned_cf(self.handle(family), key)
-            .map_err(self.failed("read from"))?;
+        let found =
+            self.db.get_pinned_cf(self.handle(family), key).map_err(self.failed("read from"))?;
         value.clear();
         value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
@@ -279,23 +268,16 @@ impl Engine for RocksEngine {
         }
         let mut options = WriteOptions::default();
         options.disable_wal(ops.restorable);
-        self.db
-            .write_opt(batch, &options)
-            .map_err(self.failed("write to"))?;
+        self.db.write_opt(batch, &options).map_err(self.failed("write to"))?;
         self.unlogged |= ops.restorable;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), StateError> {
-        let handles: Vec<&ColumnFamily> = self
-            .families
-            .iter()
-            .filter_map(|name| self.db.cf_handle(name))
-            .collect();
+        let handles: Vec<&ColumnFamily> =
+            self.families.iter().filter_map(|name| self.db.cf_handle(name)).collect();
         let handles: Vec<_> = handles.iter().collect();
-        self.db
-            .flush_cfs_opt(&handles, &FlushOptions::default())
-            .map_err(self.failed("flush"))?;
+        self.db.flush_cfs_opt(&handles, &FlushOptions::default()).map_err(self.failed("flush"))?;
         self.unlogged = false;
         Ok(())
     }
