@@ -29,19 +29,30 @@ mod config;
 mod error;
 mod graph;
 mod grouped;
+mod grouped_table;
 mod grouping;
+mod joins;
 mod marker;
 mod name;
+mod nodes;
 mod options;
 mod place;
 mod repartition;
 mod serdes;
 mod stream;
+mod table;
+mod table_ops;
+mod table_rows;
+mod table_source;
+mod table_store;
+mod windows;
+mod windows_grouped;
 
 pub use builder::StreamsBuilder;
 pub use config::{BuildConfig, Optimization, StoreType};
 pub use error::BuildError;
 pub use grouped::KGroupedStream;
+pub use grouped_table::KGroupedTable;
 pub use marker::{Copartitioned, Keys, KeysInPlace, Rekeyed};
 pub use name::Name;
 pub use options::{
@@ -52,6 +63,12 @@ pub use stream::{
     Branched, Branches, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, KStream, Split,
     Terminal,
 };
+pub use table::KTable;
+pub use windows::{
+    GraceStated, GraceUnstated, TimeWindow, TimeWindowedSerde, TimeWindows, WindowKey, Windowed,
+    WindowedBy,
+};
+pub use windows_grouped::TimeWindowedStream;
 
 #[cfg(feature = "json")]
 pub use thalweg_connectors::JsonSerde;

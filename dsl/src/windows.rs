@@ -8,16 +8,18 @@ use std::time::Duration;
 use thalweg_connectors::{Datum, Field, Serde, SerdeError, SharedSerde};
 use thalweg_processor::TopologyError;
 
+use crate::grouped::KGroupedStream;
+
 /// A span of time: from its start up to, not including, its end. In ms since the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Window {
+pub struct TimeWindow {
     /// The first ms inside.
     pub start_ms: i64,
     /// The first ms behind.
     pub end_ms: i64,
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for TimeWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}, {})", self.start_ms, self.end_ms)
     }
@@ -29,7 +31,7 @@ pub struct Windowed<K> {
     /// The key.
     pub key: K,
     /// The window.
-    pub window: Window,
+    pub window: TimeWindow,
 }
 
 impl<K: Datum> Datum for Windowed<K> {
@@ -56,15 +58,15 @@ impl<K: Datum> Datum for Windowed<K> {
 /// A key type that can name a key in a window: [`Windowed<K>`](Windowed), or a dynamic type that has a form for it.
 pub trait WindowKey<K>: Datum<Inner = Self> {
     /// Puts key and window together.
-    fn make(key: K, window: Window) -> Self;
+    fn make(key: K, window: TimeWindow) -> Self;
     /// The key.
     fn key(&self) -> &K;
     /// The window.
-    fn window(&self) -> Window;
+    fn window(&self) -> TimeWindow;
 }
 
 impl<K: Datum> WindowKey<K> for Windowed<K> {
-    fn make(key: K, window: Window) -> Self {
+    fn make(key: K, window: TimeWindow) -> Self {
         Self { key, window }
     }
 
@@ -72,7 +74,7 @@ impl<K: Datum> WindowKey<K> for Windowed<K> {
         &self.key
     }
 
-    fn window(&self) -> Window {
+    fn window(&self) -> TimeWindow {
         self.window
     }
 }
@@ -145,7 +147,7 @@ impl<G> TimeWindows<G> {
 
 impl TimeWindows {
     /// The windows that hold a time, earliest first.
-    pub fn windows_for(&self, timestamp_ms: i64) -> impl Iterator<Item = Window> + use<> {
+    pub fn windows_for(&self, timestamp_ms: i64) -> impl Iterator<Item = TimeWindow> + use<> {
         let windows = *self;
         let size_and_step = self.size_ms.saturating_sub(self.advance_ms);
         let first = timestamp_ms.saturating_sub(size_and_step).max(0) / self.advance_ms;
@@ -158,8 +160,8 @@ impl TimeWindows {
     }
 
     /// The window that starts there.
-    pub(crate) fn window_at(&self, start_ms: i64) -> Window {
-        Window { start_ms, end_ms: start_ms.saturating_add(self.size_ms) }
+    pub(crate) fn window_at(&self, start_ms: i64) -> TimeWindow {
+        TimeWindow { start_ms, end_ms: start_ms.saturating_add(self.size_ms) }
     }
 
     pub(crate) fn size_ms(&self) -> i64 {
@@ -190,6 +192,25 @@ impl TimeWindows {
         }
         Ok(())
     }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::TimeWindows {}
+}
+
+/// Windows that a grouped stream can be cut into. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say yet how a stream is cut into windows",
+    label = "no complete windows",
+    note = "state how long windows wait for late records: `TimeWindows::of_size(size).grace(wait)`, or `.no_grace()`"
+)]
+pub trait WindowedBy<K, V>: sealed::Sealed {
+    /// The stream cut into windows.
+    type Stream;
+
+    /// Cuts a grouped stream.
+    fn over(self, grouped: &KGroupedStream<K, V>) -> Self::Stream;
 }
 
 /// Writes windowed keys into topics as Kafka Streams does: the key, then the window's start in 8 bytes. The end is not written,
@@ -245,7 +266,7 @@ impl<K: 'static, WK: WindowKey<K>> Serde<WK> for TimeWindowedSerde<K> {
             .split_last_chunk::<START_BYTES>()
             .ok_or(SerdeError::WrongLength { of: OF, expected: START_BYTES, found: bytes.len() })?;
         let start_ms = i64::from_be_bytes(*start);
-        let window = Window { start_ms, end_ms: start_ms.saturating_add(self.size_ms) };
+        let window = TimeWindow { start_ms, end_ms: start_ms.saturating_add(self.size_ms) };
         Ok(WK::make(self.inner.read(Some(key))?, window))
     }
 
@@ -315,7 +336,7 @@ mod tests {
         ];
         for (key, start_ms, size, bytes) in cases {
             let serde = TimeWindowedSerde::<String>::new(Utf8, ms(size));
-            let window = Window { start_ms, end_ms: start_ms + size as i64 };
+            let window = TimeWindow { start_ms, end_ms: start_ms + size as i64 };
             let key = Windowed { key: key.to_owned(), window };
             let mut out = Vec::new();
             assert_eq!(serde.write(&key, &mut out), Ok(Field::Bytes));

@@ -12,28 +12,23 @@ use thalweg_processor::{
 use super::aggregate_fold::{Fold, TableFold};
 use super::table::{RowStore, Rows, Switch};
 
-/// Takes a record of a grouped stream; the stream's own key type may allow null.
-pub(crate) type TakeGrouped<K, V> = fn(&mut dyn Any) -> Record<Option<K>, V>;
-
-/// Takes a record with a key of type `KS` and lays the null bare.
-pub(crate) fn take_grouped<KS: Datum, V: 'static>(
-    slot: &mut dyn Any,
-) -> Record<Option<KS::Inner>, V> {
-    let Record { key, value, timestamp, headers } = take::<KS, V>(slot);
-    Record { key: key.into_inner(), value, timestamp, headers }
-}
-
-struct StreamAggregate<K, V, S, F> {
-    take: TakeGrouped<K, V>,
+struct StreamAggregate<K: Datum, V, S, F> {
     fold: Arc<F>,
-    rows: Rows<K, S>,
+    rows: Rows<K::Inner, S>,
     send_old: bool,
+    types: PhantomData<fn(V)>,
 }
 
-impl<K: Datum, V: Datum, S: Datum, F: Fold<K, V, S>> Node for StreamAggregate<K, V, S, F> {
+impl<K, V, S, F> Node for StreamAggregate<K, V, S, F>
+where
+    K: Datum,
+    V: Datum,
+    S: Datum,
+    F: Fold<K::Inner, V, S>,
+{
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
-        let Record { key, value, timestamp, headers } = (self.take)(slot);
-        let Some(key) = key.filter(|_| !value.is_null()) else {
+        let Record { key, value, timestamp, headers } = take::<K, V>(slot);
+        let Some(key) = key.into_inner().filter(|_| !value.is_null()) else {
             context.drop_record("null key or value in an aggregation");
             return Ok(());
         };
@@ -56,23 +51,23 @@ impl<K: Datum, V: Datum, S: Datum, F: Fold<K, V, S>> Node for StreamAggregate<K,
     }
 }
 
-/// Makes the node that folds a stream into a table.
+/// Makes the node that folds a stream with keys `K` into a table.
 pub(crate) fn stream_aggregate<K, V, S, F>(
-    take: TakeGrouped<K, V>,
-    fold: Arc<F>,
-    store: RowStore<K, S>,
+    fold: F,
+    store: RowStore<K::Inner, S>,
     send_old: Switch,
 ) -> NodeSupplier
 where
     K: Datum,
     V: Datum,
     S: Datum,
-    F: Fold<K, V, S>,
+    F: Fold<K::Inner, V, S>,
 {
+    let fold = Arc::new(fold);
     Arc::new(move |setup| {
         let rows = Rows::own(&store, setup)?;
         let (fold, send_old) = (Arc::clone(&fold), send_old.is_on());
-        Ok(Box::new(StreamAggregate { take, fold, rows, send_old }))
+        Ok(Box::new(StreamAggregate::<K, V, S, F> { fold, rows, send_old, types: PhantomData }))
     })
 }
 
@@ -114,7 +109,7 @@ impl<K: Datum, V: Datum, S: Datum, F: TableFold<K, V, S>> Node for TableAggregat
 
 /// Makes the node that folds the changes of a re-grouped table into a table.
 pub(crate) fn table_aggregate<K, V, S, F>(
-    fold: Arc<F>,
+    fold: F,
     store: RowStore<K, S>,
     send_old: Switch,
 ) -> NodeSupplier
@@ -124,6 +119,7 @@ where
     S: Datum,
     F: TableFold<K, V, S>,
 {
+    let fold = Arc::new(fold);
     Arc::new(move |setup| {
         let rows = Rows::own(&store, setup)?;
         let (fold, send_old) = (Arc::clone(&fold), send_old.is_on());

@@ -60,7 +60,7 @@ where
 /// Makes the join; it has to be connected to the stores of `table`. An inner join's function always gets a row.
 pub(crate) fn table_join<K, V, T, W, F>(
     table: GetterSupplier<K::Inner, T>,
-    join: Arc<F>,
+    join: F,
     unmatched: Unmatched,
 ) -> NodeSupplier
 where
@@ -70,6 +70,7 @@ where
     W: Datum,
     F: Fn(&K, &V, Option<&T>) -> Result<W, BoxError> + Send + Sync + 'static,
 {
+    let join = Arc::new(join);
     Arc::new(move |setup| {
         let (table, join) = (table.make(setup)?, Arc::clone(&join));
         Ok(Box::new(TableJoin::<K, V, T, W, F> { table, join, unmatched, types: PhantomData }))

@@ -22,18 +22,15 @@ pub(crate) trait Compute<K, V, W>: Send + Sync {
     }
 }
 
-/// Keeps the rows for which the predicate says `wanted`.
-pub(crate) struct Keep<F> {
-    pub(crate) predicate: F,
-    pub(crate) wanted: bool,
-}
+/// Keeps the rows for which the predicate holds.
+pub(crate) struct Keep<F>(pub(crate) F);
 
 impl<K, V, F> Compute<K, V, V> for Keep<F>
 where
     F: Fn(&K, &V) -> Result<bool, BoxError> + Send + Sync,
 {
     fn compute(&self, key: &K, row: V) -> NodeResult<Option<V>> {
-        let kept = (self.predicate)(key, &row).map_err(NodeError::user)? == self.wanted;
+        let kept = (self.0)(key, &row).map_err(NodeError::user)?;
         Ok(kept.then_some(row))
     }
 

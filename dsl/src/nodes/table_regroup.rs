@@ -76,10 +76,7 @@ where
 }
 
 /// Makes the node that re-groups a table's changes; equal groups are told by the bytes of their keys.
-pub(crate) fn regroup<K, V, K2, W, F>(
-    select: Arc<F>,
-    group_key: SharedSerde<K2::Inner>,
-) -> NodeSupplier
+pub(crate) fn regroup<K, V, K2, W, F>(select: F, group_key: SharedSerde<K2::Inner>) -> NodeSupplier
 where
     K: Datum,
     V: Datum,
@@ -87,6 +84,7 @@ where
     W: Datum,
     F: Fn(&K, &V) -> Result<(K2, W), BoxError> + Send + Sync + 'static,
 {
+    let select = Arc::new(select);
     Arc::new(move |_| {
         Ok(Box::new(Regroup::<K, V, K2, W, F> {
             select: Arc::clone(&select),

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use thalweg_connectors::{Datum, Timestamp};
 use thalweg_processor::{
     Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Store,
-    TimestampedWindow, Updated,
+    TimestampedWindow, Updated, take,
 };
 
-use super::aggregate::TakeGrouped;
 use super::aggregate_fold::Fold;
 use super::table::{Switch, flushed_record};
-use crate::windows::{TimeWindows, Window, WindowKey};
+use crate::windows::{TimeWindow, TimeWindows, WindowKey};
 
 /// The rows of a windowed table.
 pub(crate) type WindowStore<K, V> = Store<K, V, TimestampedWindow>;
@@ -24,32 +23,31 @@ pub(crate) type WindowStore<K, V> = Store<K, V, TimestampedWindow>;
 /// The name under which the node's stream time survives a restart.
 const STREAM_TIME: &str = "stream-time";
 
-struct WindowAggregate<K, V, WK, S, F> {
-    take: TakeGrouped<K, V>,
+struct WindowAggregate<K: Datum, V, WK, S, F> {
     fold: Arc<F>,
     windows: TimeWindows,
-    rows: Handle<K, S, TimestampedWindow>,
+    rows: Handle<K::Inner, S, TimestampedWindow>,
     cached: bool,
     send_old: bool,
     /// The highest timestamp seen.
     stream_time: Timestamp,
-    window_key: PhantomData<fn() -> WK>,
+    types: PhantomData<fn(V) -> WK>,
 }
 
 impl<K, V, WK, S, F> WindowAggregate<K, V, WK, S, F>
 where
     K: Datum,
     V: Datum,
-    WK: WindowKey<K>,
+    WK: WindowKey<K::Inner>,
     S: Datum,
-    F: Fold<K, V, S>,
+    F: Fold<K::Inner, V, S>,
 {
     /// Folds a record into the row of one window; says what to forward.
     fn update(
         &self,
         context: &mut Context<'_>,
-        record: &Record<K, V>,
-        window: Window,
+        record: &Record<K::Inner, V>,
+        window: TimeWindow,
     ) -> NodeResult<Updated<S, Option<S>>> {
         let Record { key, value, timestamp, .. } = record;
         let tell_old = self.send_old && !self.cached;
@@ -67,9 +65,9 @@ impl<K, V, WK, S, F> Node for WindowAggregate<K, V, WK, S, F>
 where
     K: Datum,
     V: Datum,
-    WK: WindowKey<K>,
+    WK: WindowKey<K::Inner>,
     S: Datum,
-    F: Fold<K, V, S>,
+    F: Fold<K::Inner, V, S>,
 {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
         if let Some(remembered) = context.remembered(STREAM_TIME) {
@@ -79,8 +77,8 @@ where
     }
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
-        let Record { key, value, timestamp, headers } = (self.take)(slot);
-        let Some(key) = key else {
+        let Record { key, value, timestamp, headers } = take::<K, V>(slot);
+        let Some(key) = key.into_inner() else {
             context.drop_record("null key in a windowed aggregation");
             return Ok(());
         };
@@ -124,30 +122,29 @@ where
 
 /// Makes the node that folds a stream into a windowed table.
 pub(crate) fn window_aggregate<K, V, WK, S, F>(
-    take: TakeGrouped<K, V>,
-    fold: Arc<F>,
+    fold: F,
     windows: TimeWindows,
-    store: WindowStore<K, S>,
+    store: WindowStore<K::Inner, S>,
     send_old: Switch,
 ) -> NodeSupplier
 where
     K: Datum,
     V: Datum,
-    WK: WindowKey<K>,
+    WK: WindowKey<K::Inner>,
     S: Datum,
-    F: Fold<K, V, S>,
+    F: Fold<K::Inner, V, S>,
 {
+    let fold = Arc::new(fold);
     Arc::new(move |setup| {
         let cached = setup.is_cached(store.name())?;
-        Ok(Box::new(WindowAggregate {
-            take,
+        Ok(Box::new(WindowAggregate::<K, V, WK, S, F> {
             fold: Arc::clone(&fold),
             windows,
             rows: setup.owned_store(&store)?,
             cached,
             send_old: send_old.is_on(),
             stream_time: Timestamp::NONE,
-            window_key: PhantomData::<fn() -> WK>,
+            types: PhantomData,
         }))
     })
 }

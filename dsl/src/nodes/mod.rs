@@ -1,0 +1,11 @@
+//! The nodes of tables, aggregations and joins at work. The typed handles beside this module put them into the graph.
+
+pub(crate) mod aggregate;
+pub(crate) mod aggregate_fold;
+pub(crate) mod join_table;
+pub(crate) mod table;
+pub(crate) mod table_change;
+pub(crate) mod table_compute;
+pub(crate) mod table_getter;
+pub(crate) mod table_regroup;
+pub(crate) mod window_aggregate;
