@@ -67,9 +67,37 @@ struct Run {
     state: TaskState,
     reopen: Reopen,
     persistent: bool,
+    cache_bytes: usize,
     now: Model,
     committed: Model,
     next_position: i64,
+}
+
+fn open(engine: Box<dyn Engine>, persistent: bool, cache_bytes: usize) -> TaskState {
+    let mut state = TaskState::open(engine, specs(persistent)).unwrap();
+    state.set_cache_bytes(cache_bytes);
+    state
+}
+
+/// How a history is run.
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    persistent: bool,
+    /// None, less than the history needs, or plenty.
+    cache_bytes: usize,
+    /// Reading puts the overlay in order and fills the cache; without, all must be right as well.
+    read_every_step: bool,
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let cache_bytes = prop_oneof![Just(0_usize), Just(600), Just(1 << 20)];
+    (any::<bool>(), cache_bytes, any::<bool>()).prop_map(
+        |(persistent, cache_bytes, read_every_step)| Setting {
+            persistent,
+            cache_bytes,
+            read_every_step,
+        },
+    )
 }
 
 fn specs(persistent: bool) -> Vec<StoreSpec> {
@@ -78,10 +106,11 @@ fn specs(persistent: bool) -> Vec<StoreSpec> {
 }
 
 impl Run {
-    fn new(engine: Box<dyn Engine>, persistent: bool, reopen: Reopen) -> Self {
-        let state = TaskState::open(engine, specs(persistent)).unwrap();
+    fn new(engine: Box<dyn Engine>, setting: Setting, reopen: Reopen) -> Self {
+        let Setting { persistent, cache_bytes, .. } = setting;
+        let state = open(engine, persistent, cache_bytes);
         let (now, committed) = (Model::default(), Model::default());
-        Self { state, reopen, persistent, now, committed, next_position: 0 }
+        Self { state, reopen, persistent, cache_bytes, now, committed, next_position: 0 }
     }
 
     fn apply(mut self, step: &Step) -> Self {
@@ -118,7 +147,7 @@ impl Run {
             }
             Step::Crash => {
                 let engine = (self.reopen)(self.state);
-                self.state = TaskState::open(engine, specs(self.persistent)).unwrap();
+                self.state = open(engine, self.persistent, self.cache_bytes);
                 if !self.persistent {
                     self.committed = Model::default();
                 }
@@ -182,12 +211,45 @@ fn agree(mut run: Run, (steps, probe, from, to): Case, every_step: bool) {
     let range = KeyRange::half_open(from, to);
     for step in &steps {
         run = run.apply(step);
-        // Reading puts the overlay in order; without reading it must be right as well.
         if every_step {
             run.check(&probe, &range);
         }
     }
     run.check(&probe, &range);
+}
+
+/// A memory engine that is read through the cache, as one on disk is.
+struct Slow(MemEngine);
+
+impl Engine for Slow {
+    fn family(&mut self, name: &str) -> Result<FamilyIx, StateError> {
+        self.0.family(name)
+    }
+
+    fn get(&self, family: FamilyIx, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StateError> {
+        self.0.get(family, key, value)
+    }
+
+    fn iterate<'a>(
+        &'a self,
+        family: FamilyIx,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Box<dyn EngineCursor + 'a>, StateError> {
+        self.0.iterate(family, range, direction)
+    }
+
+    fn write(&mut self, ops: &WriteOps<'_>) -> Result<(), StateError> {
+        self.0.write(ops)
+    }
+
+    fn flush(&mut self) -> Result<(), StateError> {
+        self.0.flush()
+    }
+
+    fn approximate_entries(&self, family: FamilyIx) -> Result<u64, StateError> {
+        self.0.approximate_entries(family)
+    }
 }
 
 proptest! {
@@ -196,11 +258,17 @@ proptest! {
     #[test]
     fn state_on_the_memory_engine_equals_a_sorted_map(
         case in case(),
-        persistent in any::<bool>(),
-        every_step in any::<bool>(),
+        setting in setting(),
     ) {
         let reopen = Box::new(TaskState::into_engine);
-        agree(Run::new(Box::new(MemEngine::new()), persistent, reopen), case, every_step);
+        agree(Run::new(Box::new(MemEngine::new()), setting, reopen), case, setting.read_every_step);
+    }
+
+    #[test]
+    fn state_read_through_its_cache_equals_a_sorted_map(case in case(), setting in setting()) {
+        let reopen = Box::new(TaskState::into_engine);
+        let engine = Box::new(Slow(MemEngine::new()));
+        agree(Run::new(engine, setting, reopen), case, setting.read_every_step);
     }
 }
 
@@ -215,8 +283,7 @@ mod rocks {
         #[test]
         fn state_on_the_rocks_engine_equals_a_sorted_map(
             case in case(),
-            persistent in any::<bool>(),
-            every_step in any::<bool>(),
+            setting in setting(),
         ) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().to_owned();
@@ -228,7 +295,7 @@ mod rocks {
                 drop(state);
                 open()
             };
-            agree(Run::new(engine, persistent, Box::new(reopen)), case, every_step);
+            agree(Run::new(engine, setting, Box::new(reopen)), case, setting.read_every_step);
         }
     }
 }

@@ -319,3 +319,9 @@ fn unreadable_fact_makes_the_task_corrupted() {
         assert!(error.to_string().contains(key), "{error}");
     }
 }
+
+#[test]
+fn state_moves_to_another_thread_with_its_task() {
+    fn movable(_: impl Send) {}
+    movable(fresh());
+}
