@@ -1,4 +1,5 @@
-//! A run of records of one partition in one contiguous buffer: what `mem://` and `log://` keep, hand out and store.
+//! A run of records of one partition in one contiguous buffer: what `mem://` and `log://` keep,
+//! hand out and store.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ impl Entry {
     }
 }
 
-/// Records in one buffer; offsets count from the base offset that is set when the batch is appended.
+/// Records in one buffer; offsets count from the base offset that is set when the batch is
+/// appended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordBatch {
     base: i64,
@@ -62,12 +64,14 @@ impl RecordBatch {
         Self::default()
     }
 
-    /// An empty batch with room for as much as `like` holds.
+    /// An empty batch with room for as much as `like` holds, and a little more: records are rarely
+    /// of one size.
     pub fn with_room_of(like: &Self) -> Self {
+        let (bytes, entries) = (like.bytes.len(), like.entries.len());
         Self {
             base: 0,
-            bytes: Vec::with_capacity(like.bytes.len()),
-            entries: Vec::with_capacity(like.entries.len()),
+            bytes: Vec::with_capacity(bytes + bytes / 16),
+            entries: Vec::with_capacity(entries + entries / 16),
         }
     }
 
@@ -148,8 +152,9 @@ impl RecordBatch {
 
     /// Writes the batch as one blob, without its base: that is where the blob lies.
     ///
-    /// The count of records (u32), per record offset delta (u32), timestamp (i64), length of key and of value (i32, -1 is null)
-    /// and of headers (u32), all big-endian; then keys, values and headers.
+    /// The count of records (u32), per record offset delta (u32), timestamp (i64), length of key
+    /// and of value (i32, -1 is null) and of headers (u32), all big-endian; then keys, values and
+    /// headers.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.encoded_len());
         out.extend_from_slice(&(self.entries.len() as u32).to_be_bytes());
@@ -165,8 +170,8 @@ impl RecordBatch {
         out.extend_from_slice(&self.bytes);
     }
 
-    /// Reads a blob that [`encode`](Self::encode) wrote; `None` when it is not one: too short or too long, offsets that do not
-    /// ascend, lengths that do not add up.
+    /// Reads a blob that [`encode`](Self::encode) wrote; `None` when it is not one: too short or
+    /// too long, offsets that do not ascend, lengths that do not add up.
     pub fn decode(base: Offset, blob: &[u8]) -> Option<Self> {
         let (count, rest) = blob.split_first_chunk::<4>()?;
         let count = u32::from_be_bytes(*count) as usize;

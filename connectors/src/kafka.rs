@@ -1,4 +1,5 @@
-//! Kafka through librdkafka. The backend itself is yet to come; this proves that the library is linked.
+//! Kafka through librdkafka. The backend itself is yet to come; this proves that the library is
+//! linked.
 
 /// The version of librdkafka that is linked in.
 pub fn librdkafka_version() -> String {

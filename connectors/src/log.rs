@@ -1,10 +1,12 @@
 //! `log://`: a durable, partitioned, transactional log in one directory.
 //!
-//! One write batch per transaction holds its records, the committed offsets and the marker of the transactional id: a crash leaves
-//! all of it or nothing. Until then a transaction lies in memory, so readers only ever meet what is committed, and the
-//! last stable offset is the high watermark. Runs of records are stored as they are read: one contiguous buffer each.
+//! One write batch per transaction holds its records, the committed offsets and the marker of the
+//! transactional id: a crash leaves all of it or nothing. Until then a transaction lies in memory,
+//! so readers only ever meet what is committed, and the last stable offset is the high watermark.
+//! Runs of records are stored as they are read: one contiguous buffer each.
 //!
-//! One process at a time has a directory open; in it, everybody who opens the directory shares one engine.
+//! One process at a time has a directory open; in it, everybody who opens the directory shares one
+//! engine.
 
 mod append;
 mod engine;
@@ -34,7 +36,8 @@ pub use memory::LogMemory;
 /// What a commit survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// The death of the process, at any moment. Nothing waits for the disk (the default: a commit costs microseconds).
+    /// The death of the process, at any moment. Nothing waits for the disk (the default: a commit
+    /// costs microseconds).
     #[default]
     Process,
     /// The loss of power too: every commit waits until the disk has it.
@@ -67,7 +70,8 @@ impl LogOptions {
     }
 }
 
-/// A durable log; clones share it. The directory is free again when the last clone and the last client are gone.
+/// A durable log; clones share it. The directory is free again when the last clone and the last
+/// client are gone.
 #[derive(Clone, Debug)]
 pub struct LogBroker(Arc<LogEngine>);
 
@@ -75,10 +79,11 @@ impl LogBroker {
     /// Opens the log in a directory, which is made if it is missing.
     ///
     /// # Errors
-    /// [`Busy`](crate::PortErrorKind::Busy) when another process has it open, [`Refused`](crate::PortErrorKind::Refused) when
-    /// this process has it open with other options or the path is not a directory that can be written to,
-    /// [`Corrupt`](crate::PortErrorKind::Corrupt), [`Unsupported`](crate::PortErrorKind::Unsupported) when a newer version
-    /// wrote it.
+    /// [`Busy`](crate::PortErrorKind::Busy) when another process has it open,
+    /// [`Refused`](crate::PortErrorKind::Refused) when this process has it open with other options
+    /// or the path is not a directory that can be written to,
+    /// [`Corrupt`](crate::PortErrorKind::Corrupt),
+    /// [`Unsupported`](crate::PortErrorKind::Unsupported) when a newer version wrote it.
     #[cfg(feature = "log")]
     pub fn open(
         path: impl AsRef<Path>,
@@ -88,7 +93,8 @@ impl LogBroker {
         rocks::open(path.as_ref(), options, clock).map(Self)
     }
 
-    /// Opens a log whose storage is memory that forgets what was not synced: the same code, for simulations and tests.
+    /// Opens a log whose storage is memory that forgets what was not synced: the same code, for
+    /// simulations and tests.
     ///
     /// # Errors
     /// As for a directory, except for those of files.
@@ -112,12 +118,14 @@ impl LogBroker {
         self.0.shared().faults.left()
     }
 
-    /// Removes a member from its group as if its session had timed out. Tells whether it was a member.
+    /// Removes a member from its group as if its session had timed out. Tells whether it was a
+    /// member.
     pub fn expel(&self, group: &str, member: &str) -> bool {
         self.0.shared().expel(group, member)
     }
 
-    /// How many transactions of the id were committed so far, in all runs: what the stored marker says.
+    /// How many transactions of the id were committed so far, in all runs: what the stored marker
+    /// says.
     pub fn transactions_committed(&self, transactional_id: &str) -> u64 {
         self.0.transactions_committed(transactional_id)
     }

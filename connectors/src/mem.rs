@@ -1,4 +1,5 @@
-//! `mem://`: partitions, transactions and groups as a Kafka broker has them, in the memory of one process.
+//! `mem://`: partitions, transactions and groups as a Kafka broker has them, in the memory of one
+//! process.
 //!
 //! The test driver, the simulator and the quick start run on it. Nothing survives the process.
 
@@ -70,7 +71,8 @@ impl MemBroker {
         Self(Arc::new(MemEngine::new(clock, "mem".to_owned())))
     }
 
-    /// The broker of that name: the same one for the whole process, on the clock of who asked first.
+    /// The broker of that name: the same one for the whole process, on the clock of who asked
+    /// first.
     pub fn named(name: &str, clock: Arc<dyn Clock>) -> Self {
         let mut named = lock(&NAMED);
         let make = || {
@@ -90,8 +92,8 @@ impl MemBroker {
         self.0.shared().faults.left()
     }
 
-    /// Removes a member from its group as if its session had timed out: others get its shares, and it is fenced.
-    /// Tells whether it was a member.
+    /// Removes a member from its group as if its session had timed out: others get its shares, and
+    /// it is fenced. Tells whether it was a member.
     pub fn expel(&self, group: &str, member: &str) -> bool {
         self.0.shared().expel(group, member)
     }

@@ -1,4 +1,5 @@
-//! A backend is a URL: `scheme://rest`. Everything after `scheme://` names the place; options follow a `?`.
+//! A backend is a URL: `scheme://rest`. Everything after `scheme://` names the place; options
+//! follow a `?`.
 
 use std::sync::Arc;
 
@@ -28,8 +29,9 @@ fn built() -> &'static str {
 /// ```
 ///
 /// # Errors
-/// [`PortErrorKind::Refused`] for what is no URL or has unknown options, [`PortErrorKind::Unsupported`] for a scheme that this
-/// build does not have, and what opening the backend fails with. No message repeats user, password or options of a URL.
+/// [`PortErrorKind::Refused`] for what is no URL or has unknown options,
+/// [`PortErrorKind::Unsupported`] for a scheme that this build does not have, and what opening the
+/// backend fails with. No message repeats user, password or options of a URL.
 pub fn open(url: &str, clock: Arc<dyn Clock>) -> PortResult<SharedBackend> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(PortError::new(

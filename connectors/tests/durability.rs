@@ -1,4 +1,5 @@
-//! What the log keeps over restarts, crashes and damage: on memory that can lose power, and on real files.
+//! What the log keeps over restarts, crashes and damage: on memory that can lose power, and on real
+//! files.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, reason = "the contract's tests use the rest")]
@@ -203,7 +204,8 @@ fn a_damaged_run_is_named_and_others_stay_readable() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever bit is flipped: the log says that it is corrupt, or gives what was written; it never panics.
+    /// Whatever bit is flipped: the log says that it is corrupt, or gives what was written; it
+    /// never panics.
     #[test]
     fn a_flipped_bit_is_reported_or_harmless(nth in 0..64usize, byte in 0..4096usize, bit in 0..8u32) {
         let memory = LogMemory::new();

@@ -6,8 +6,9 @@ use crate::ports::Share;
 
 /// Distributes shares over members, numbered in the order they joined.
 ///
-/// Shares of members that are gone, and new ones, go where least is; then as few shares move as balance asks for. In the end
-/// members differ by at most one share, and by at most one share of each group.
+/// Shares of members that are gone, and new ones, go where least is; then as few shares move as
+/// balance asks for. In the end members differ by at most one share, and by at most one share of
+/// each group.
 pub(super) fn balance(
     current: &BTreeMap<Share, Option<u64>>,
     members: &[u64],

@@ -10,6 +10,10 @@ use super::signal::{Wake, deadline};
 use crate::ports::{CommittedOffset, Consumer, Fetched, Isolation, PortResult};
 use crate::wire::{Offset, Timestamp, TopicPartition};
 
+/// What a partition may give in its turn even when many others wait: less would cost more per run
+/// than per record.
+const RECORDS_MIN: usize = 64;
+
 /// Where one partition is read.
 #[derive(Debug)]
 struct Cursor {
@@ -36,7 +40,7 @@ impl<E: Engine> LocalConsumer<E> {
     /// Reads what is there, a fair share of each partition first.
     fn fetch_available(&mut self, max_records: usize, out: &mut Vec<Fetched>) -> PortResult<()> {
         let reading = self.cursors.iter().filter(|c| !c.paused).count();
-        let fair = max_records.div_ceil(reading.max(1)).max(1);
+        let fair = max_records.div_ceil(reading.max(1)).max(RECORDS_MIN);
         let mut left = max_records.max(1);
         let mut before = out.len();
         loop {

@@ -77,7 +77,8 @@ impl<W> Default for Coordinator<W> {
 }
 
 impl<W: Default> Coordinator<W> {
-    /// Makes a new owner of the id: earlier ones are fenced, their open transaction has to be aborted.
+    /// Makes a new owner of the id: earlier ones are fenced, their open transaction has to be
+    /// aborted.
     pub(crate) fn init(
         &mut self,
         id: &str,
@@ -132,6 +133,16 @@ impl<W: Default> Coordinator<W> {
         ))
     }
 
+    /// Can the owner begin a transaction?
+    pub(crate) fn check_idle(&self, owner: &Owner) -> PortResult<()> {
+        self.check(owner)?;
+        let open = self.identities.get(&owner.id).and_then(|i| i.open.as_ref());
+        match open.and_then(|t| t.ending) {
+            Some(_) => Err(still_ending(&owner.id)),
+            None => Ok(()),
+        }
+    }
+
     /// The owner's open transaction; opens one.
     pub(crate) fn open(&mut self, owner: &Owner, now: Duration) -> PortResult<&mut Transaction<W>> {
         self.check(owner)?;
@@ -160,8 +171,8 @@ impl<W: Default> Coordinator<W> {
         Ok(open.take().map(|t| t.end(owner.clone(), commit)))
     }
 
-    /// Starts to commit the owner's open transaction, if there is one: hands out what it did. The offsets stay pending, and
-    /// the id is busy, until [`finish_commit`](Self::finish_commit).
+    /// Starts to commit the owner's open transaction, if there is one: hands out what it did. The
+    /// offsets stay pending, and the id is busy, until [`finish_commit`](Self::finish_commit).
     pub(crate) fn begin_commit(
         &mut self,
         owner: &Owner,

@@ -126,7 +126,8 @@ pub(crate) trait Engine: Send + Sync + fmt::Debug + 'static {
 
     fn bounds(&self, tp: &TopicPartition) -> PortResult<Bounds>;
 
-    /// Reads from `position`; nothing when a reader has to wait there. `held` is the reader's own: a run it decoded last.
+    /// Reads from `position`; nothing when a reader has to wait there. `held` is the reader's own:
+    /// a run it decoded last.
     fn fetch(
         &self,
         tp: &TopicPartition,
@@ -150,9 +151,11 @@ pub(crate) trait Engine: Send + Sync + fmt::Debug + 'static {
     ) -> PortResult<BTreeMap<TopicPartition, CommittedOffset>>;
 
     fn init(&self, id: &str, timeout: Duration) -> PortResult<Owner>;
+    /// Can the owner begin a transaction?
     fn check(&self, owner: &Owner) -> PortResult<()>;
 
-    /// Takes batches over, in the owner's open transaction if there is an owner. Tells where they went, if that is known yet.
+    /// Takes batches over, in the owner's open transaction if there is an owner. Tells where they
+    /// went, if that is known yet.
     fn append(
         &self,
         owner: Option<&Owner>,
@@ -172,7 +175,8 @@ pub(crate) trait Engine: Send + Sync + fmt::Debug + 'static {
         group: &GroupMetadata,
     ) -> PortResult<()>;
 
-    /// Ends the owner's transaction. Tells where the records went that [`append`](Self::append) did not tell of.
+    /// Ends the owner's transaction. Tells where the records went that [`append`](Self::append) did
+    /// not tell of.
     fn end(&self, owner: &Owner, commit: bool) -> PortResult<Acknowledged>;
 
     /// Lets the owner's transaction end in a while.

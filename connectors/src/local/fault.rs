@@ -44,11 +44,12 @@ pub enum Fault {
     RequestLost,
     /// It happens, and nobody can tell: [`PortErrorKind::Unknown`].
     AnswerLost,
-    /// A commit or abort succeeds, and takes effect only this much later (by the broker's clock). Offsets stay pending and
-    /// readers stop at the transaction until then.
+    /// A commit or abort succeeds, and takes effect only this much later (by the broker's clock).
+    /// Offsets stay pending and readers stop at the transaction until then.
     TakesEffectAfter(Duration),
-    /// A commit or abort succeeds; the same request arrives once more before the producer's n-th later call to the broker,
-    /// and ends whatever transaction is open then (a flush with records, offsets and an end are such calls).
+    /// A commit or abort succeeds; the same request arrives once more before the producer's n-th
+    /// later call to the broker, and ends whatever transaction is open then (a flush with records,
+    /// offsets and an end are such calls).
     ArrivesAgainBefore(u32),
 }
 

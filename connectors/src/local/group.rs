@@ -1,7 +1,8 @@
-//! Group membership inside one process. A share moves in two steps: its owner gives it up, then the new one gets it.
+//! Group membership inside one process. A share moves in two steps: its owner gives it up, then the
+//! new one gets it.
 //!
-//! A member acts in a generation, which moves on whenever it hears of a change; what it commits carries it. A member that left, or
-//! was expelled, is not known any more and is fenced.
+//! A member acts in a generation, which moves on whenever it hears of a change; what it commits
+//! carries it. A member that left, or was expelled, is not known any more and is fenced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -118,8 +119,8 @@ impl Groups {
         group.map(work).ok_or_else(|| gone(who))
     }
 
-    /// Fails when who commits is not a current member: by name and generation. Without a member and a generation (-1) it may
-    /// commit while the group has no members.
+    /// Fails when who commits is not a current member: by name and generation. Without a member and
+    /// a generation (-1) it may commit while the group has no members.
     pub(crate) fn check(&self, who: &GroupMetadata) -> PortResult<()> {
         let groups = lock(&self.0);
         let members = groups.get(&who.group).map(|g| &g.members);

@@ -1,4 +1,5 @@
-//! The port [`Producer`] over an engine: one batch per partition, handed over when it is full or at a flush.
+//! The port [`Producer`] over an engine: one batch per partition, handed over when it is full or at
+//! a flush.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -15,9 +16,11 @@ use crate::ports::{
 };
 use crate::wire::{NewRecord, TopicPartition};
 
-/// A batch is handed over when its encoded form is this large: large enough that work per batch does not count, small enough
-/// that seeking into one is cheap.
+/// A batch is handed over when its encoded form is this large: large enough that work per batch
+/// does not count, small enough that seeking into one is cheap.
 const BATCH_BYTES: usize = 256 * 1024;
+/// All batches are handed over when they are this large together: topics with many partitions.
+const BUFFERED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Where a producer stands.
 ///
@@ -25,7 +28,7 @@ const BATCH_BYTES: usize = 256 * 1024;
 /// Plain                          without transactions, for ever
 /// New ──init──► Ready ──begin──► Open ──commit, abort──► Ready
 ///                                 ╰─refused─► Failed ──abort──► Ready
-/// any ──fenced, unknown outcome──► Over
+/// any ──fenced, unknown outcome, records lost──► Over
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -67,6 +70,8 @@ pub(crate) struct LocalProducer<E> {
     targets: Vec<Target>,
     /// Buffers that are not empty.
     filled: Vec<(usize, usize)>,
+    /// Bytes of keys, values and headers in all of them.
+    buffered: usize,
     acknowledged: Acknowledged,
     echo: Option<Echo>,
     tainted: bool,
@@ -86,6 +91,7 @@ impl<E: Engine> LocalProducer<E> {
             owner: None,
             targets: Vec::new(),
             filled: Vec::new(),
+            buffered: 0,
             acknowledged: Acknowledged::new(),
             echo: None,
             tainted: false,
@@ -107,7 +113,7 @@ impl<E: Engine> LocalProducer<E> {
             }
             State::Over => (
                 PortErrorKind::Fenced,
-                "it was fenced, or the outcome of its last call is not known: make a new producer",
+                "it was fenced, or the outcome of an earlier call is not known: make a new producer",
             ),
         };
         let id = self.transactional_id.as_deref().unwrap_or("none");
@@ -140,7 +146,8 @@ impl<E: Engine> LocalProducer<E> {
     /// Is it the transactional id that is fenced, not the group's member?
     fn is_owner_fenced(&self) -> bool {
         let owner = self.owner.as_ref();
-        owner.is_none_or(|o| self.engine.check(o).is_err())
+        let check = |o| self.engine.check(o).map_err(|e| e.kind());
+        owner.is_none_or(|o| check(o) == Err(PortErrorKind::Fenced))
     }
 
     fn owner(&self) -> Option<&Owner> {
@@ -162,33 +169,59 @@ impl<E: Engine> LocalProducer<E> {
     }
 
     /// Hands over all that is buffered.
-    fn hand_over(&mut self) -> PortResult<()> {
-        if self.filled.is_empty() {
+    fn hand_over_all(&mut self) -> PortResult<()> {
+        let filled = mem::take(&mut self.filled);
+        self.hand_over(&filled)
+    }
+
+    /// Hands over one batch that is full, or all when many are nearly so.
+    fn hand_over_full(&mut self, full: (usize, usize)) -> PortResult<()> {
+        if self.buffered >= BUFFERED_BYTES_MAX {
+            return self.hand_over_all();
+        }
+        self.filled.retain(|filled| *filled != full);
+        self.hand_over(&[full])
+    }
+
+    fn hand_over(&mut self, filled: &[(usize, usize)]) -> PortResult<()> {
+        if filled.is_empty() {
             return Ok(());
         }
         self.hear_echo();
-        let mut batches = Vec::with_capacity(self.filled.len());
-        for (topic, partition) in mem::take(&mut self.filled) {
+        let mut batches = Vec::with_capacity(filled.len());
+        for &(topic, partition) in filled {
             let buffer = &mut self.targets[topic].buffers[partition];
             let empty = RecordBatch::with_room_of(&buffer.batch);
+            self.buffered = self.buffered.saturating_sub(buffer.batch.byte_len());
             batches.push((buffer.tp.clone(), mem::replace(&mut buffer.batch, empty)));
         }
-        let went = self.engine.append(self.owner(), batches)?;
-        self.acknowledged.extend(went);
-        Ok(())
+        match self.engine.append(self.owner(), batches) {
+            Ok(went) => {
+                self.acknowledged.extend(went);
+                Ok(())
+            }
+            Err(error) => {
+                // The records are gone: no later flush may say that all went well.
+                if self.state == State::Plain {
+                    self.state = State::Over;
+                }
+                Err(error)
+            }
+        }
     }
 
     fn clear(&mut self) {
         for (topic, partition) in self.filled.drain(..) {
             self.targets[topic].buffers[partition].batch = RecordBatch::new();
         }
+        self.buffered = 0;
         self.acknowledged.clear();
     }
 
     fn flush_planned(&mut self) -> PortResult<()> {
         match self.engine.shared().faults.next(Call::Flush) {
-            None => self.hand_over(),
-            Some(fault) => Err(fault.strike(Call::Flush, || self.hand_over())),
+            None => self.hand_over_all(),
+            Some(fault) => Err(fault.strike(Call::Flush, || self.hand_over_all())),
         }
     }
 
@@ -308,8 +341,9 @@ impl<E: Engine> Producer for LocalProducer<E> {
             self.filled.push((topic.0 as usize, partition as usize));
         }
         buffer.batch.push(record);
-        if buffer.batch.encoded_len() >= BATCH_BYTES {
-            let handed_over = self.hand_over();
+        self.buffered += bytes;
+        if buffer.batch.encoded_len() >= BATCH_BYTES || self.buffered >= BUFFERED_BYTES_MAX {
+            let handed_over = self.hand_over_full((topic.0 as usize, partition as usize));
             return self.heed(handed_over);
         }
         Ok(())

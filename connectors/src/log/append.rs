@@ -67,8 +67,8 @@ impl LogEngine {
         Ok(placement)
     }
 
-    /// Carries out commits that were delayed. Only a planned fault delays one, and nobody waits for its answer. The caller
-    /// holds the writing lock.
+    /// Carries out commits that were delayed. Only a planned fault delays one, and nobody waits for
+    /// its answer. The caller holds the writing lock.
     pub(super) fn commit_late(&self, state: &mut State, ended: Ended<Vec<Stashed>>) {
         let placed = self.place(state, ended.work).and_then(|mut placement| {
             note_commit(&mut placement.changes, state, &ended.owner, &ended.offsets);

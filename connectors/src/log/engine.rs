@@ -1,5 +1,6 @@
-//! The engine. Writers take turns (one lock), so that offsets are assigned, written and made visible in one order; readers take the
-//! other lock for a moment only, never while something is written.
+//! The engine. Writers take turns (one lock), so that offsets are assigned, written and made
+//! visible in one order; readers take the other lock for a moment only, never while something is
+//! written.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -177,7 +178,7 @@ impl Engine for LogEngine {
     }
 
     fn check(&self, owner: &Owner) -> PortResult<()> {
-        self.state().coordinator.check(owner)
+        self.state().coordinator.check_idle(owner)
     }
 
     fn append(

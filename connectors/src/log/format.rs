@@ -1,5 +1,5 @@
-//! The bytes of the log. All numbers are big-endian; keys sort as what they stand for. Every value but the format version is
-//! sealed: the xxh3 checksum (u64) of the rest comes first.
+//! The bytes of the log. All numbers are big-endian; keys sort as what they stand for. Every value
+//! but the format version is sealed: the xxh3 checksum (u64) of the rest comes first.
 //!
 //! | family | key | value |
 //! | --- | --- | --- |

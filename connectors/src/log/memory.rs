@@ -15,8 +15,8 @@ struct Images {
     synced: Image,
 }
 
-/// What a log keeps when it runs in memory: [`LogBroker::on_memory`](crate::LogBroker::on_memory) opens it, also again.
-/// Clones share it.
+/// What a log keeps when it runs in memory: [`LogBroker::on_memory`](crate::LogBroker::on_memory)
+/// opens it, also again. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct LogMemory(Arc<Mutex<Images>>);
 
@@ -26,15 +26,15 @@ impl LogMemory {
         Self::default()
     }
 
-    /// Loses power: what was not written with [`Durability::Sync`](crate::Durability::Sync), or before such a write, is gone.
-    /// Do it while no log is open on it.
+    /// Loses power: what was not written with [`Durability::Sync`](crate::Durability::Sync), or
+    /// before such a write, is gone. Do it while no log is open on it.
     pub fn lose_power(&self) {
         let mut images = lock(&self.0);
         images.now = images.synced.clone();
     }
 
-    /// Flips bits: the stored value number `nth` (in key order, over everything stored) is changed at a byte counted
-    /// modulo its length.
+    /// Flips bits: the stored value number `nth` (in key order, over everything stored) is changed
+    /// at a byte counted modulo its length.
     pub fn flip(&self, nth: usize, byte: usize, mask: u8) {
         let mut images = lock(&self.0);
         let count = images.now.len().max(1);

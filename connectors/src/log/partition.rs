@@ -7,8 +7,8 @@ use crate::batch::{RecordBatch, Records};
 use crate::local::Bounds;
 use crate::wire::{Offset, Timestamp};
 
-/// How much of what was appended last is kept decoded, over all partitions: a repartition hop in the same process then
-/// reads what was just written without going to the storage.
+/// How much of what was appended last is kept decoded, over all partitions: a repartition hop in
+/// the same process then reads what was just written without going to the storage.
 pub(super) const TAIL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Debug)]

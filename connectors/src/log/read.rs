@@ -58,7 +58,8 @@ impl LogEngine {
         let found = self.storage.seek(Family::Times, &key)?;
         let found = found.filter(|(key, _)| format::is_of(key, topic, tp.partition));
         let first = found.and_then(|(_, value)| format::offset_of(&value));
-        // The record sought lies in the first run that rose above the time. When that one is deleted, any later may hold it.
+        // The record sought lies in the first run that rose above the time. When that one is
+        // deleted, any later may hold it.
         let mut from = first.unwrap_or_default().max(bounds.start);
         while from < bounds.end {
             let run = self.run_at(tp, from, None)?;

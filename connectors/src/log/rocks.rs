@@ -23,13 +23,15 @@ use super::storage::{Change, Changes, Family, Pair, Scan, Storage, Visit, Write}
 use crate::local::lock;
 use crate::ports::{Clock, PortError, PortErrorKind, PortResult};
 
-/// Memory for records that are not in a file yet. Larger costs memory, smaller costs more and smaller files.
+/// Memory for records that are not in a file yet. Larger costs memory, smaller costs more and
+/// smaller files.
 const MEMTABLE_BYTES: usize = 32 * 1024 * 1024;
 /// All other families are small.
 const SMALL_MEMTABLE_BYTES: usize = 4 * 1024 * 1024;
 /// Index blocks and small entries; runs are not cached, the operating system does that.
 const BLOCK_CACHE_BYTES: usize = 8 * 1024 * 1024;
-/// Runs of this size lie in files of their own, so that compaction does not copy them again and again.
+/// Runs of this size lie in files of their own, so that compaction does not copy them again and
+/// again.
 const BLOB_BYTES_MIN: u64 = 4 * 1024;
 const OPEN_FILES_MAX: i32 = 256;
 
@@ -178,7 +180,8 @@ fn database_options() -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.create_missing_column_families(true);
-    // All families are flushed together: a crash leaves an image of some earlier commit, never a mix.
+    // All families are flushed together: a crash leaves an image of some earlier commit, never a
+    // mix.
     options.set_atomic_flush(true);
     options.set_max_open_files(OPEN_FILES_MAX);
     options.set_max_background_jobs(2);

@@ -1,4 +1,5 @@
-//! What the log asks of the storage below it: ordered bytes in a few families, written in atomic batches.
+//! What the log asks of the storage below it: ordered bytes in a few families, written in atomic
+//! batches.
 
 use std::fmt;
 
@@ -67,7 +68,8 @@ pub(crate) trait Storage: Send + Sync + fmt::Debug {
     /// The last entry at or before the key.
     fn seek_back(&self, family: Family, key: &[u8]) -> PortResult<Option<Pair>>;
 
-    /// All entries from the first key up to but without the second, one by one, until `each` has had enough.
+    /// All entries from the first key up to but without the second, one by one, until `each` has
+    /// had enough.
     fn scan(&self, family: Family, from: &[u8], to: &[u8], each: &mut Visit<'_>) -> PortResult<()>;
 
     /// Writes all changes or none; an error may mean either.

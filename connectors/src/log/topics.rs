@@ -132,8 +132,8 @@ impl LogEngine {
             obsolete.push(key.to_vec());
             Ok(Scan::Next)
         })?;
-        // The last of them stays: it is the highest timestamp before what is kept. Without it a look-up of a lower time would
-        // begin at the next rise and pass over records in between.
+        // The last of them stays: it is the highest timestamp before what is kept. Without it a
+        // look-up of a lower time would begin at the next rise and pass over records in between.
         obsolete.pop();
         for key in obsolete {
             changes.delete(Family::Times, key);

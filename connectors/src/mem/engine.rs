@@ -170,7 +170,7 @@ impl Engine for MemEngine {
     }
 
     fn check(&self, owner: &Owner) -> PortResult<()> {
-        self.state().coordinator.check(owner)
+        self.state().coordinator.check_idle(owner)
     }
 
     fn append(

@@ -46,7 +46,8 @@ impl Partition {
         }
     }
 
-    /// Appends a batch, in the open transaction of an id if there is one. Tells the offset after it.
+    /// Appends a batch, in the open transaction of an id if there is one. Tells the offset after
+    /// it.
     pub(super) fn append(&mut self, mut batch: RecordBatch, id: Option<&Arc<str>>) -> Offset {
         batch.set_base(self.end);
         let max_timestamp = batch.max_timestamp();

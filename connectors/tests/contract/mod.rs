@@ -26,6 +26,8 @@ macro_rules! contract {
                 a_time_is_found_among_deleted_and_unordered_records,
                 deleted_records_are_gone_and_the_rest_stays,
                 a_record_over_the_topics_limit_is_refused_and_named,
+                a_flush_that_lost_records_is_never_followed_by_a_good_one,
+                batches_over_many_partitions_are_all_kept,
                 an_unknown_topic_is_named_with_similar_ones,
                 topics_are_created_once_and_checked,
                 a_topic_made_anew_has_another_identity,
@@ -46,6 +48,8 @@ macro_rules! contract {
                 an_unknown_outcome_ends_the_producer_and_is_found_out_by_opening_anew,
                 a_refused_transaction_can_only_be_aborted,
                 a_delayed_commit_holds_its_offsets,
+                a_commit_that_arrives_again_ends_the_next_transaction,
+                an_abort_that_arrives_again_takes_the_output_and_leaves_the_offsets,
             );
             contract!(@tests $bench; groups:
                 a_lone_member_gets_everything,

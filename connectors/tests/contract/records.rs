@@ -132,12 +132,12 @@ pub(crate) fn every_partition_is_served(bench: &Bench) {
     let all = [0, 1, 2].map(|p| (tp("t", p), Offset(0)));
     consumer.assign(&all).unwrap();
     let mut fetched = Vec::new();
-    consumer.poll(Duration::ZERO, 90, &mut fetched).unwrap();
+    consumer.poll(Duration::ZERO, 300, &mut fetched).unwrap();
     let count = |p: i32| {
         let runs = fetched.iter().filter(|f| f.partition.partition == p);
         runs.map(|f| f.records.len()).sum::<usize>()
     };
-    assert_eq!((count(0), count(1), count(2)), (80, 5, 5));
+    assert_eq!((count(0), count(1), count(2)), (290, 5, 5));
 }
 
 pub(crate) fn a_paused_partition_keeps_its_position(bench: &Bench) {
@@ -315,6 +315,45 @@ pub(crate) fn a_record_over_the_topics_limit_is_refused_and_named(bench: &Bench)
     producer.flush().unwrap();
     assert_eq!(bench.values("small"), [fits]);
     assert_eq!(bench.values("usual")[0].len(), 1_048_588);
+}
+
+pub(crate) fn a_flush_that_lost_records_is_never_followed_by_a_good_one(bench: &Bench) {
+    bench.create("t", 1);
+    let mut producer = bench.plain();
+    send(producer.as_mut(), "t", &["a"]);
+    bench.backend.admin().unwrap().delete(&["t"]).unwrap();
+    assert_eq!(kind(producer.flush()), PortErrorKind::UnknownTopic);
+    assert_eq!(kind(producer.flush()), PortErrorKind::Fenced);
+
+    bench.create("t", 1);
+    let again = Fault::Fails(PortErrorKind::Retriable);
+    bench.control.set_faults(FaultPlan::new().on(Call::Flush, 1, again));
+    let mut producer = bench.plain();
+    send(producer.as_mut(), "t", &["b"]);
+    assert_eq!(kind(producer.flush()), PortErrorKind::Retriable);
+    producer.flush().unwrap();
+    assert_eq!(bench.values("t"), ["b"]);
+}
+
+pub(crate) fn batches_over_many_partitions_are_all_kept(bench: &Bench) {
+    const PARTITIONS: i32 = 100;
+    bench.create("t", PARTITIONS);
+    let mut producer = bench.plain();
+    let (slot, _) = producer.topic("t").unwrap();
+    let padding = "x".repeat(1_000);
+    // Some 20 MB: more than is buffered over all partitions, less than a batch in most of them.
+    for n in 0..20_000 {
+        let partition = if n % 4 == 0 { 0 } else { n % PARTITIONS };
+        producer.send(slot, partition, &at(&padding, i64::from(n))).unwrap();
+    }
+    producer.flush().unwrap();
+    let mut count = 0;
+    for partition in 0..PARTITIONS {
+        let reads = bench.read("t", partition, Offset(0));
+        assert!(reads.is_sorted_by(|a, b| a.timestamp < b.timestamp));
+        count += reads.len();
+    }
+    assert_eq!(count, 20_000);
 }
 
 pub(crate) fn an_unknown_topic_is_named_with_similar_ones(bench: &Bench) {

@@ -325,10 +325,52 @@ pub(crate) fn a_delayed_commit_holds_its_offsets(bench: &Bench) {
     producer.commit().unwrap();
     assert!(bench.values("t").is_empty());
     assert_eq!(kind(bench.committed("g", "t")), PortErrorKind::Retriable);
+    assert_eq!(kind(producer.begin()), PortErrorKind::Retriable);
     let mut next = bench.uninitialized("id");
     assert_eq!(kind(next.init_transactions()), PortErrorKind::Retriable);
     bench.clock.advance(delay);
     next.init_transactions().unwrap();
     assert_eq!(bench.values("t"), ["a"]);
+    assert!(bench.committed("g", "t").unwrap().is_some());
+}
+
+/// What a producer that has seen a lost connection may do to its next transaction; why it has to be
+/// replaced.
+pub(crate) fn a_commit_that_arrives_again_ends_the_next_transaction(bench: &Bench) {
+    bench.create("t", 1);
+    let again = Fault::ArrivesAgainBefore(2);
+    bench.control.set_faults(FaultPlan::new().on(Call::Commit, 1, again));
+    let mut producer = bench.transactional("id");
+    assert!(!producer.is_tainted());
+    producer.begin().unwrap();
+    producer.commit().unwrap();
+    assert!(producer.is_tainted());
+    producer.begin().unwrap();
+    send(producer.as_mut(), "t", &["aborted"]);
+    producer.flush().unwrap();
+    producer.abort().unwrap();
+    assert_eq!(bench.values("t"), ["aborted"], "committed by the late request");
+    // A new producer of the id fences the late request.
+    let mut next = bench.transactional("id");
+    next.begin().unwrap();
+    send(next.as_mut(), "t", &["b"]);
+    next.abort().unwrap();
+    assert_eq!(bench.values("t"), ["aborted"]);
+}
+
+pub(crate) fn an_abort_that_arrives_again_takes_the_output_and_leaves_the_offsets(bench: &Bench) {
+    bench.create("t", 1);
+    let again = Fault::ArrivesAgainBefore(2);
+    bench.control.set_faults(FaultPlan::new().on(Call::Abort, 1, again));
+    let mut producer = bench.transactional("id");
+    producer.begin().unwrap();
+    producer.abort().unwrap();
+    producer.begin().unwrap();
+    send(producer.as_mut(), "t", &["lost"]);
+    producer.flush().unwrap();
+    producer.send_offsets(&offsets("t", 3), &nobody("g")).unwrap();
+    producer.commit().unwrap();
+    assert!(producer.is_tainted());
+    assert!(bench.values("t").is_empty());
     assert!(bench.committed("g", "t").unwrap().is_some());
 }
