@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use thalweg_state::{
-    CommitFacts, Direction, Engine, KeyRange, MemEngine, RestoreRecord, StoreIx, StoreSpec,
-    TaskState,
+    CommitFacts, Direction, Engine, EngineCursor, FamilyIx, KeyRange, MemEngine, RestoreRecord,
+    StateError, StoreIx, StoreSpec, TaskState, WriteOps,
 };
 
 const STORE: StoreIx = StoreIx(0);
