@@ -108,7 +108,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    pub(crate) fn new(workers: usize) -> Arc<Self> {
+    /// An empty registry for that many workers.
+    pub fn new(workers: usize) -> Arc<Self> {
         let worker = |_| WorkerCell { state: AtomicU8::new(0), tasks: AtomicU64::new(0) };
         Arc::new(Self {
             workers: (0..workers).map(worker).collect(),
