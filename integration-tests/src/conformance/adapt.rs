@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thalweg::{TimeWindow, WindowKey};
 use thalweg_connectors::{Datum, Field, Headers, Serde, SerdeError, SharedSerde};
 
 use super::{Fault, FaultKind, HeaderList, SerdeSpec, Value};
@@ -25,6 +26,36 @@ impl Datum for Value {
 
     fn opt(inner: Option<Self>) -> Self {
         inner.unwrap_or_default()
+    }
+}
+
+/// A windowed key is a value of its own. A value that is none stands for itself, in an empty window: the serde then tells.
+impl WindowKey<Value> for Value {
+    fn make(key: Value, window: TimeWindow) -> Self {
+        Self::win(key, window.start_ms, window.end_ms)
+    }
+
+    fn key(&self) -> &Value {
+        match self {
+            Self::Win(win) => &win.key,
+            other => other,
+        }
+    }
+
+    fn window(&self) -> TimeWindow {
+        match self {
+            Self::Win(win) => TimeWindow { start_ms: win.start_ms, end_ms: win.end_ms },
+            _ => TimeWindow { start_ms: 0, end_ms: 0 },
+        }
+    }
+}
+
+/// Counts go on from what the store holds.
+impl TryFrom<Value> for i64 {
+    type Error = Fault;
+
+    fn try_from(value: Value) -> Result<Self, Fault> {
+        value.as_int()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use thalweg::BuildError;
 use thalweg_connectors::SerdeError;
 use thalweg_processor::{NodeError, TaskError, TopologyError, UsageError};
 
@@ -14,6 +15,8 @@ pub(crate) enum Stop {
     Broken(Fault),
     /// The library refused the topology: a result that a scenario can expect.
     Refused(ErrorKind, String),
+    /// The library refused it for what the reference finds out when it starts.
+    RefusedAtStart(ErrorKind, String),
 }
 
 impl From<Fault> for Stop {
@@ -24,20 +27,33 @@ impl From<Fault> for Stop {
 
 impl From<TopologyError> for Stop {
     fn from(error: TopologyError) -> Self {
-        Self::Refused(topology_kind(&error), error.to_string())
+        let message = error.to_string();
+        match error {
+            TopologyError::NoSerde { .. } => Self::RefusedAtStart(ErrorKind::BadConfig, message),
+            TopologyError::IllegalArgument(_) => {
+                Self::Refused(ErrorKind::IllegalParameter, message)
+            }
+            _ => Self::Refused(ErrorKind::InvalidTopology, message),
+        }
+    }
+}
+
+/// The first mistake counts; one that the reference finds only at the start counts last.
+impl From<BuildError> for Stop {
+    fn from(error: BuildError) -> Self {
+        let late = |e: &&TopologyError| matches!(e, TopologyError::NoSerde { .. });
+        let errors = error.errors();
+        let first = errors.iter().find(|e| !late(e)).or_else(|| errors.first());
+        match first {
+            Some(error) => error.clone().into(),
+            None => Self::Broken(Fault::scenario(error.to_string())),
+        }
     }
 }
 
 /// The fault of a scenario that needs what the library does not have yet.
 pub(crate) fn unsupported(what: impl std::fmt::Display) -> Fault {
     Fault::new(FaultKind::Unsupported, what.to_string())
-}
-
-fn topology_kind(error: &TopologyError) -> ErrorKind {
-    match error {
-        TopologyError::IllegalArgument(_) => ErrorKind::IllegalParameter,
-        _ => ErrorKind::InvalidTopology,
-    }
 }
 
 /// The kind of a task's failure: what its root says. `None` when the library itself failed (a store, a backend).
@@ -140,7 +156,7 @@ mod tests {
     fn a_refused_topology_is_invalid_or_has_an_illegal_parameter() {
         let kind = |error| match Stop::from(error) {
             Stop::Refused(kind, _) => Some(kind),
-            Stop::Broken(_) => None,
+            _ => None,
         };
         assert_eq!(kind(TopologyError::Empty), Some(ErrorKind::InvalidTopology));
         let negative = TopologyError::IllegalArgument("negative".into());

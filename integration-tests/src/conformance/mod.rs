@@ -13,6 +13,7 @@ mod failure;
 mod fault;
 mod functions;
 mod headers;
+mod interp;
 mod outcome;
 mod papi;
 mod processor;

@@ -8,7 +8,7 @@ use thalweg_processor::{SinkDef, SourceDef, TopicRef, Topology, TopologyBuilder}
 
 use super::failure::{Stop, unsupported};
 use super::functions::{Calls, partitioner, timestamp_extractor, topic_extractor};
-use super::processor::{Keys, supplier};
+use super::processor::supplier;
 use super::stores::AnyStore;
 use super::{Config, Fault, Scenario, Section, SerdeSpec, Value};
 
@@ -130,7 +130,7 @@ fn add_processor(
     defaults: &Defaults,
 ) -> Result<(), Stop> {
     let name = step.text("name")?;
-    let program = supplier(step.program()?, Keys::Free);
+    let program = supplier(step.program()?);
     builder.add_processor(name, program, &step.texts("parents")?)?;
     for own in step.sections("own_stores")? {
         store_of(&own, defaults)?.add_to(builder, &[name])?;
@@ -167,7 +167,7 @@ fn add_read_only_store(
     let (source_name, processor_name) = (step.text("source_name")?, step.text("processor_name")?);
     let (topic, store) = (step.text("topic")?, store_of(step, defaults)?);
     builder.add_source(source_name, source(step, &[topic], defaults)?)?;
-    let program = supplier(step.program()?, Keys::Free);
+    let program = supplier(step.program()?);
     builder.add_processor(processor_name, program, &[source_name])?;
     store.add_to(builder, &[processor_name])?;
     builder.source_as_changelog(step.text("store")?, TopicRef::External(topic.into()))?;

@@ -1,129 +1,278 @@
-//! A scenario's program as a processor of the library.
+//! A scenario's program as a processor of the library: one that may change the key, and one that may not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg::{FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 use thalweg_connectors::{Headers, Timestamp};
 use thalweg_processor::{
     BoxError, NodeSupplier, Processor, ProcessorContext, Punctuation, PunctuationType, Record,
-    TimerId, supply,
+    RecordMetadata, Setup, StoreHandle, TimerId, UsageError, supply,
 };
 
 use super::failure::unsupported;
-use super::stores::{AnyHandle, StoreCall, connected};
+use super::stores::{AnyHandle, OpensStores, StoreCall, connected};
 use super::{Fault, FaultKind, HeaderList, Outgoing, Port, Program, Punctuator, TimeKind, Value};
 
-type Context<'a, 'c> = ProcessorContext<'a, 'c, Value, Value>;
-
-/// May a program change the key?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keys {
-    Free,
-    Fixed,
-}
+type FreeContext<'a, 'c> = ProcessorContext<'a, 'c, Value, Value>;
+type FixedContext<'x, 'a, 'c> = FixedKeyContext<'x, 'a, 'c, Value, Value>;
+type FixedRecord = FixedKeyRecord<Value, Value>;
 
 /// Makes the processor of a program for each task.
-pub(crate) fn supplier(program: Program, keys: Keys) -> NodeSupplier {
+pub(crate) fn supplier(program: Program) -> NodeSupplier {
     let program = Arc::new(program);
-    supply(move |setup| {
-        Ok(ProgramProcessor {
-            program: Arc::clone(&program),
-            keys,
-            stores: connected(setup)?,
-            timers: Timers::default(),
-        })
-    })
+    supply(move |setup| FreeProgram::build(&program, setup))
 }
 
-/// A program at work in one task.
-pub(crate) struct ProgramProcessor {
+/// A program, its stores and its timers in one task.
+struct Core {
     program: Arc<Program>,
-    keys: Keys,
     stores: BTreeMap<String, AnyHandle>,
-    timers: Timers,
-}
-
-#[derive(Default)]
-struct Timers {
     scheduled: BTreeMap<TimerId, Arc<Punctuator>>,
     by_name: BTreeMap<String, TimerId>,
 }
 
-/// The context of one call of the program.
-struct Call<'p, 'a, 'c> {
-    context: &'p mut Context<'a, 'c>,
-    stores: &'p BTreeMap<String, AnyHandle>,
-    timers: &'p mut Timers,
-    /// The key that has to stay, if it has to.
-    key: Option<Value>,
-    now: Timestamp,
-}
+/// A program that may change the key.
+pub(crate) struct FreeProgram(Core);
 
-impl Processor for ProgramProcessor {
-    type KIn = Value;
-    type VIn = Value;
-    type KOut = Value;
-    type VOut = Value;
+/// A program that may not.
+pub(crate) struct FixedProgram(Core);
 
-    fn init(&mut self, context: &mut Context<'_, '_>) -> Result<(), BoxError> {
+impl Core {
+    fn build(program: &Arc<Program>, setup: &mut Setup<'_>) -> Result<Self, UsageError> {
+        let (program, stores) = (Arc::clone(program), connected(setup)?);
+        Ok(Self { program, stores, scheduled: BTreeMap::new(), by_name: BTreeMap::new() })
+    }
+
+    fn init(&mut self, context: impl Surroundings) -> Result<(), BoxError> {
         let program = Arc::clone(&self.program);
-        let mut call = self.call(context, None, Timestamp::NONE);
+        let mut call = Call { core: self, context, now: Timestamp::NONE };
         program.punctuators.iter().try_for_each(|punctuator| call.schedule(punctuator))
     }
 
     fn process(
         &mut self,
-        context: &mut Context<'_, '_>,
+        context: impl Surroundings,
         record: Record<Value, Value>,
     ) -> Result<(), BoxError> {
         let Record { key, value, timestamp, headers } = record;
         let program = Arc::clone(&self.program);
-        let fixed = (self.keys == Keys::Fixed).then(|| key.clone());
-        let mut call = self.call(context, fixed, timestamp);
+        let mut call = Call { core: self, context, now: timestamp };
         program.run(&mut call, key, value, timestamp.0, HeaderList::from(&headers))
     }
 
     fn punctuate(
         &mut self,
-        context: &mut Context<'_, '_>,
-        punctuation: Punctuation,
+        context: impl Surroundings,
+        Punctuation { timer, now }: Punctuation,
     ) -> Result<(), BoxError> {
-        let Some(punctuator) = self.timers.scheduled.get(&punctuation.timer).map(Arc::clone) else {
+        let Some(punctuator) = self.scheduled.get(&timer).map(Arc::clone) else {
             return Ok(());
         };
-        let mut call = self.call(context, None, punctuation.now);
-        punctuator.run(&mut call, punctuation.now.0)
+        punctuator.run(&mut Call { core: self, context, now }, now.0)
     }
 }
 
-impl ProgramProcessor {
-    fn call<'p, 'a, 'c>(
-        &'p mut self,
-        context: &'p mut Context<'a, 'c>,
-        key: Option<Value>,
-        now: Timestamp,
-    ) -> Call<'p, 'a, 'c> {
-        let (stores, timers) = (&self.stores, &mut self.timers);
-        Call { context, stores, timers, key, now }
+impl FreeProgram {
+    pub(crate) fn build(program: &Arc<Program>, setup: &mut Setup<'_>) -> Result<Self, UsageError> {
+        Core::build(program, setup).map(Self)
     }
 }
 
-impl Port for Call<'_, '_, '_> {
+impl Processor for FreeProgram {
+    type KIn = Value;
+    type VIn = Value;
+    type KOut = Value;
+    type VOut = Value;
+
+    fn init(&mut self, context: &mut FreeContext<'_, '_>) -> Result<(), BoxError> {
+        self.0.init(Free(context))
+    }
+
+    fn process(
+        &mut self,
+        context: &mut FreeContext<'_, '_>,
+        record: Record<Value, Value>,
+    ) -> Result<(), BoxError> {
+        self.0.process(Free(context), record)
+    }
+
+    fn punctuate(
+        &mut self,
+        context: &mut FreeContext<'_, '_>,
+        punctuation: Punctuation,
+    ) -> Result<(), BoxError> {
+        self.0.punctuate(Free(context), punctuation)
+    }
+}
+
+impl FixedProgram {
+    pub(crate) fn build(program: &Arc<Program>, setup: &mut Setup<'_>) -> Result<Self, UsageError> {
+        Core::build(program, setup).map(Self)
+    }
+}
+
+impl FixedKeyProcessor for FixedProgram {
+    type Key = Value;
+    type VIn = Value;
+    type VOut = Value;
+
+    fn init(&mut self, context: &mut FixedContext<'_, '_, '_>) -> Result<(), BoxError> {
+        self.0.init(Fixed { context, record: None })
+    }
+
+    fn process(
+        &mut self,
+        context: &mut FixedContext<'_, '_, '_>,
+        record: FixedRecord,
+    ) -> Result<(), BoxError> {
+        let FixedKeyRecord { value, timestamp, headers, .. } = record.clone();
+        let free = Record { key: record.key().clone(), value, timestamp, headers };
+        self.0.process(Fixed { context, record: Some(record) }, free)
+    }
+
+    fn punctuate(
+        &mut self,
+        context: &mut FixedContext<'_, '_, '_>,
+        punctuation: Punctuation,
+    ) -> Result<(), BoxError> {
+        self.0.punctuate(Fixed { context, record: None }, punctuation)
+    }
+}
+
+/// The context of a program that may change the key.
+struct Free<'x, 'a, 'c>(&'x mut FreeContext<'a, 'c>);
+
+/// The context of a program that may not, and the record that new ones are made of.
+struct Fixed<'x, 'y, 'a, 'c> {
+    context: &'x mut FixedContext<'y, 'a, 'c>,
+    record: Option<FixedRecord>,
+}
+
+/// What a program needs of a context, whichever it is.
+trait Surroundings: OpensStores {
+    fn forward(
+        &mut self,
+        record: Record<Value, Value>,
+        child: Option<&str>,
+    ) -> Result<(), BoxError>;
+    fn schedule(
+        &mut self,
+        kind: PunctuationType,
+        start: Option<Timestamp>,
+        every: Duration,
+    ) -> Result<TimerId, UsageError>;
+    fn cancel(&mut self, timer: TimerId);
+    fn request_commit(&mut self);
+    fn metadata(&self) -> Option<RecordMetadata>;
+    fn stream_time(&self) -> Timestamp;
+    fn wall_time(&self) -> Timestamp;
+    fn task(&self) -> String;
+}
+
+/// What both contexts offer under the same names.
+macro_rules! in_common {
+    ($this:ident => $context:expr) => {
+        fn schedule(
+            &mut $this,
+            kind: PunctuationType,
+            start: Option<Timestamp>,
+            every: Duration,
+        ) -> Result<TimerId, UsageError> {
+            match start {
+                Some(start) => $context.schedule_at(kind, start, every),
+                None => $context.schedule(kind, every),
+            }
+        }
+
+        fn cancel(&mut $this, timer: TimerId) {
+            $context.cancel(timer);
+        }
+
+        fn request_commit(&mut $this) {
+            $context.request_commit();
+        }
+
+        fn metadata(&$this) -> Option<RecordMetadata> {
+            $context.metadata()
+        }
+
+        fn stream_time(&$this) -> Timestamp {
+            $context.stream_time()
+        }
+
+        fn wall_time(&$this) -> Timestamp {
+            $context.wall_time()
+        }
+
+        fn task(&$this) -> String {
+            $context.task_id().to_string()
+        }
+    };
+}
+
+impl OpensStores for Free<'_, '_, '_> {
+    fn open<'s, H: StoreHandle>(&'s mut self, handle: &'s H) -> H::View<'s> {
+        self.0.store(handle)
+    }
+}
+
+impl Surroundings for Free<'_, '_, '_> {
+    fn forward(
+        &mut self,
+        record: Record<Value, Value>,
+        child: Option<&str>,
+    ) -> Result<(), BoxError> {
+        Ok(match child {
+            Some(child) => self.0.forward_to(child, record)?,
+            None => self.0.forward(record)?,
+        })
+    }
+
+    in_common!(self => self.0);
+}
+
+impl OpensStores for Fixed<'_, '_, '_, '_> {
+    fn open<'s, H: StoreHandle>(&'s mut self, handle: &'s H) -> H::View<'s> {
+        self.context.store(handle)
+    }
+}
+
+impl Surroundings for Fixed<'_, '_, '_, '_> {
+    /// The key of the record stays, whatever the program says.
+    fn forward(&mut self, new: Record<Value, Value>, child: Option<&str>) -> Result<(), BoxError> {
+        let none = || Fault::new(FaultKind::NullPointer, "no record to take the key from");
+        let mut record = self.record.clone().ok_or_else(none)?.with_value(new.value);
+        (record.timestamp, record.headers) = (new.timestamp, new.headers);
+        Ok(match child {
+            Some(child) => self.context.forward_to(child, record)?,
+            None => self.context.forward(record)?,
+        })
+    }
+
+    in_common!(self => self.context);
+}
+
+/// One call of a program.
+struct Call<'p, S> {
+    core: &'p mut Core,
+    context: S,
+    /// The time of the record or the punctuation.
+    now: Timestamp,
+}
+
+impl<S: Surroundings> Port for Call<'_, S> {
     type Error = BoxError;
 
     fn forward(&mut self, outgoing: Outgoing<'_>) -> Result<(), BoxError> {
         let record = Record {
-            key: self.key.clone().unwrap_or(outgoing.key),
+            key: outgoing.key,
             value: outgoing.value,
             timestamp: Timestamp(outgoing.timestamp_ms),
             headers: Headers::from(outgoing.headers),
         };
-        match outgoing.child {
-            Some(child) => self.context.forward_to(child, record)?,
-            None => self.context.forward(record)?,
-        }
-        Ok(())
+        self.context.forward(record, outgoing.child)
     }
 
     fn schedule(&mut self, punctuator: &Arc<Punctuator>) -> Result<(), BoxError> {
@@ -131,19 +280,16 @@ impl Port for Call<'_, '_, '_> {
             TimeKind::Stream => PunctuationType::StreamTime,
             TimeKind::WallClock => PunctuationType::WallClockTime,
         };
-        let interval = Duration::from_millis(u64::try_from(punctuator.interval_ms).unwrap_or(0));
-        let timer = match punctuator.start_ms {
-            Some(start) => self.context.schedule_at(kind, Timestamp(start), interval)?,
-            None => self.context.schedule(kind, interval)?,
-        };
-        self.timers.scheduled.insert(timer, Arc::clone(punctuator));
-        self.timers.by_name.insert(punctuator.name.clone(), timer);
+        let every = Duration::from_millis(u64::try_from(punctuator.interval_ms).unwrap_or(0));
+        let timer = self.context.schedule(kind, punctuator.start_ms.map(Timestamp), every)?;
+        self.core.scheduled.insert(timer, Arc::clone(punctuator));
+        self.core.by_name.insert(punctuator.name.clone(), timer);
         Ok(())
     }
 
     fn cancel(&mut self, name: &str) -> Result<(), BoxError> {
         let unknown = || Fault::new(FaultKind::NullPointer, format!("no punctuator `{name}`"));
-        let timer = *self.timers.by_name.get(name).ok_or_else(unknown)?;
+        let timer = *self.core.by_name.get(name).ok_or_else(unknown)?;
         self.context.cancel(timer);
         Ok(())
     }
@@ -156,7 +302,7 @@ impl Port for Call<'_, '_, '_> {
         match name {
             "stream_time" => return Ok(self.context.stream_time().0.into()),
             "wall_clock" => return Ok(self.context.wall_time().0.into()),
-            "task_id" => return Ok(self.context.task_id().to_string().into()),
+            "task_id" => return Ok(self.context.task().into()),
             "has_metadata" => return Ok(self.context.metadata().is_some().into()),
             "meta" => return self.metadata(args[0].as_str()?),
             _ => {}
@@ -166,12 +312,12 @@ impl Port for Call<'_, '_, '_> {
             let message = format!("store `{store}` is not connected to this processor");
             Fault::new(FaultKind::GaveUp, message)
         };
-        let handle = self.stores.get(store).ok_or_else(unknown)?;
-        handle.call(self.context, &StoreCall { op: name, args: &args[1..], now: self.now })
+        let handle = self.core.stores.get(store).ok_or_else(unknown)?;
+        handle.call(&mut self.context, &StoreCall { op: name, args: &args[1..], now: self.now })
     }
 }
 
-impl Call<'_, '_, '_> {
+impl<S: Surroundings> Call<'_, S> {
     fn metadata(&self, part: &str) -> Result<Value, Fault> {
         let Some(metadata) = self.context.metadata() else {
             return Ok(Value::Null);

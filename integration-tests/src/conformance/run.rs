@@ -11,8 +11,9 @@ use thalweg_processor::{
 };
 use thalweg_state::{Engine, MemEngine, StateError};
 
-use super::failure::{Stop, kind_of, unsupported};
+use super::failure::{Stop, kind_of};
 use super::functions::Calls;
+use super::interp;
 use super::papi::{self, Defaults};
 use super::settings::Settings;
 use super::stores::{self, StoreCall};
@@ -56,9 +57,9 @@ pub fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, Fault> {
     let (built, settings) = match built {
         Ok(built) => built,
         Err(Stop::Broken(fault)) => return Err(fault),
-        Err(Stop::Refused(kind, message)) => {
-            let error = Failure { phase: Phase::Build, input_index: None, kind, message };
-            return Ok(Outcome { error: Some(error), ..Outcome::default() });
+        Err(Stop::Refused(kind, message)) => return Ok(refused(Phase::Build, kind, message)),
+        Err(Stop::RefusedAtStart(kind, message)) => {
+            return Ok(refused(Phase::Start, kind, message));
         }
     };
     let mut outcome = Outcome { branches: built.branches, ..Outcome::default() };
@@ -74,9 +75,14 @@ pub fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, Fault> {
     Ok(outcome)
 }
 
+fn refused(phase: Phase, kind: ErrorKind, message: String) -> Outcome {
+    let error = Failure { phase, input_index: None, kind, message };
+    Outcome { error: Some(error), ..Outcome::default() }
+}
+
 fn build(
     scenario: &Scenario,
-    _settings: &Settings,
+    settings: &Settings,
     defaults: &Defaults,
     calls: &Calls,
 ) -> Result<Built, Stop> {
@@ -85,7 +91,7 @@ fn build(
             let topology = papi::build(scenario, defaults, calls)?;
             Ok(Built { topology, branches: BTreeMap::new() })
         }
-        Api::Dsl => Err(unsupported("the DSL").into()),
+        Api::Dsl => interp::build(scenario, settings, calls),
     }
 }
 

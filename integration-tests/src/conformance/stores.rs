@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use thalweg::Stores;
 use thalweg_connectors::Timestamp;
 use thalweg_processor::{
-    Handle, KeyValue, NodeError, NodeResult, ProcessorContext, Setup, Store, StoreDecl as _,
-    StoreDef, StoreSerdes, StoreShape, TestDriver, TimestampedKeyValue, TimestampedWindow,
-    TopologyBuilder, TopologyError, UsageError, View, Window,
+    Handle, KeyValue, NodeError, NodeResult, Setup, Store, StoreDecl as _, StoreDef, StoreHandle,
+    StoreSerdes, StoreShape, TestDriver, TimestampedKeyValue, TimestampedWindow, TopologyBuilder,
+    TopologyError, UsageError, View, Window,
 };
 use thalweg_state::Direction;
 
@@ -121,6 +122,16 @@ impl AnyStore {
         }
     }
 
+    /// Adds it to the stores of a processor of the DSL.
+    pub(crate) fn among(&self, stores: Stores) -> Stores {
+        match self {
+            Self::KeyValue(store) => stores.with(store),
+            Self::Timestamped(store) => stores.with(store),
+            Self::Window(store) => stores.with(store),
+            Self::TimestampedWindow(store) => stores.with(store),
+        }
+    }
+
     /// Adds it to a topology of the low-level API.
     pub(crate) fn add_to(
         &self,
@@ -179,19 +190,20 @@ pub(crate) struct StoreCall<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// The context of a processor, as far as it opens stores.
+pub(crate) trait OpensStores {
+    fn open<'s, H: StoreHandle>(&'s mut self, handle: &'s H) -> H::View<'s>;
+}
+
 impl AnyHandle {
     /// Runs an operator in a processor.
-    pub(crate) fn call(
-        &self,
-        context: &mut ProcessorContext<'_, '_, Value, Value>,
-        call: &StoreCall<'_>,
-    ) -> Result<Value, Fault> {
+    pub(crate) fn call(&self, context: &mut impl OpensStores, call: &StoreCall<'_>) -> Answer {
         match self {
-            Self::KeyValue(handle) => plain(&mut context.store(handle), call),
-            Self::Timestamped(handle) => timestamped(&mut context.store(handle), call),
-            Self::Window(handle, size) => window(&mut context.store(handle), *size, call),
+            Self::KeyValue(handle) => plain(&mut context.open(handle), call),
+            Self::Timestamped(handle) => timestamped(&mut context.open(handle), call),
+            Self::Window(handle, size) => window(&mut context.open(handle), *size, call),
             Self::TimestampedWindow(handle, size) => {
-                timestamped_window(&mut context.store(handle), *size, call)
+                timestamped_window(&mut context.open(handle), *size, call)
             }
         }
     }

@@ -1,0 +1,66 @@
+//! `group_by_key`, `group_by`, `windowed_by`.
+
+use std::time::Duration;
+
+use thalweg::TimeWindows;
+
+use super::super::failure::{Stop, unsupported};
+use super::super::{ErrorKind, Section, Value};
+use super::{Interpreter, Made, Step, Thing, options};
+
+impl Interpreter {
+    pub(super) fn grouping(&self, step: Step<'_>) -> Made {
+        let section = step.section;
+        let (op, from) = (section.op()?, self.thing(step, "from")?);
+        Ok(Some(match (op, from) {
+            ("group_by_key", Thing::Stream(from)) => {
+                Thing::Grouped(from.group_by_key_via(options::grouped(section)?))
+            }
+            ("group_by", Thing::Stream(from)) => {
+                let (options, select) = (options::grouped(section)?, section.expr("fn")?);
+                Thing::Grouped(from.try_group_by(options, move |k, v| {
+                    Ok::<Value, _>(select.apply([("k", k.clone()), ("v", v.clone())])?)
+                }))
+            }
+            ("group_by", Thing::Table(from)) => {
+                let (options, select) = (options::grouped(section)?, section.expr("fn")?);
+                Thing::GroupedTable(from.try_group_by(options, move |k, v| {
+                    let selected = select.apply([("k", k.clone()), ("v", v.clone())])?;
+                    Ok::<(Value, Value), _>(selected.as_pair()?.clone())
+                }))
+            }
+            ("windowed_by", Thing::Grouped(from)) => {
+                let windows = from.windowed_by(time_windows(section)?);
+                Thing::Windowed(windows.with_window_key())
+            }
+            (_, other) => return Err(step.not_of(&other).into()),
+        }))
+    }
+}
+
+fn time_windows(step: &Section) -> Result<TimeWindows, Stop> {
+    let window = step.section("window")?;
+    let kind = window.text("type")?;
+    if kind != "time" {
+        return Err(unsupported(format_args!("{kind} windows")).into());
+    }
+    if let Some(emit) = step.text_opt("emit")?.filter(|emit| *emit != "window_update") {
+        return Err(unsupported(format_args!("emitting on {emit}")).into());
+    }
+    let mut windows = TimeWindows::of_size(duration(&window, "size_ms")?);
+    if window.has("advance_ms") {
+        windows = windows.advance_by(duration(&window, "advance_ms")?);
+    }
+    Ok(match window.has("grace_ms") {
+        true => windows.grace(duration(&window, "grace_ms")?),
+        false => windows.no_grace(),
+    })
+}
+
+/// A duration of windows. The type rules a negative one out, so that it is refused here instead of in the library.
+fn duration(window: &Section, field: &str) -> Result<Duration, Stop> {
+    let ms = window.int(field)?;
+    u64::try_from(ms).map(Duration::from_millis).map_err(|_| {
+        Stop::Refused(ErrorKind::IllegalParameter, format!("`{field}` is negative: {ms}"))
+    })
+}
