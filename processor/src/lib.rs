@@ -13,6 +13,9 @@
 //! | `group`, `task` | buffered inputs merged by time; one task |
 //! | `test_driver` | any topology without a broker |
 //! | `collector` | the worker's one producer and its transaction |
+//! | `plan` | from a topology to topics, partition counts and tasks |
+//! | `worker`, `assignment`, `restore` | the loop that drives tasks: group, restore, process, commit, recover |
+//! | `runtime`, `metrics` | threads, configuration, start and end of a run; its numbers |
 
 mod assignment;
 mod cache;

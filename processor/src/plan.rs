@@ -10,6 +10,8 @@
 
 mod counts;
 mod error;
+#[cfg(test)]
+mod tests;
 mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};

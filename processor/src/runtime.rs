@@ -15,6 +15,8 @@ mod config;
 mod error;
 mod prepare;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,13 +29,15 @@ use thalweg_txn::Guarantee;
 use crate::metrics::{Metrics, StreamsState};
 use crate::plan::Plan;
 use crate::topology::Topology;
-use crate::worker::{Cycle, Surroundings, Worker};
+use crate::worker::{Cycle, Worker};
 
 pub use config::{
     MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, StateConfig, StateEngine, Until,
 };
 pub(crate) use error::chain;
 pub use error::{RunError, StartError};
+#[cfg(test)]
+pub(crate) use prepare::surroundings;
 pub(crate) use state::Engines;
 
 /// What to run, on what.
@@ -102,30 +106,9 @@ impl Streams {
     /// # Errors
     /// Everything that can be known before the first record: see [`StartError`].
     pub fn start(spec: StreamsSpec) -> Result<Self, StartError> {
-        let StreamsSpec { topology, backend, clock, config } = spec;
-        let config = Arc::new(prepare::checked(&config)?);
-        config.guarantee.check(&*backend).map_err(StartError::Guarantee)?;
-        let engines = state::open(&config)?;
-        let mut admin = backend.admin()?;
-        let plan = Arc::new(Plan::resolve(&topology, &config.task, &mut *admin)?);
-        prepare::topics(&plan, &config, &mut *admin)?;
-        let mut reader = prepare::Reader::new(&*backend, &plan)?;
-        if let StartAt::Replay { from, warm_up } = config.start {
-            prepare::discard_state(&plan, &*engines)?;
-            reader.commit_start(&*backend, from, warm_up)?;
-        }
-        let ends = reader.ends(&config)?.map(Arc::new);
-        let metrics = Metrics::new(config.workers);
-        let handle = StopHandle { control: Arc::default(), metrics: Arc::clone(&metrics) };
-        let around = Surroundings {
-            plan: Arc::clone(&plan),
-            backend,
-            clock,
-            config,
-            engines,
-            metrics,
-            ends,
-        };
+        let around = prepare::surroundings(spec, state::open)?;
+        let (plan, metrics) = (Arc::clone(&around.plan), Arc::clone(&around.metrics));
+        let handle = StopHandle { control: Arc::default(), metrics };
         let workers = 0..around.config.workers;
         let workers: Vec<Worker> =
             workers.map(|index| Worker::new(around.clone(), index)).collect::<Result<_, _>>()?;

@@ -23,6 +23,8 @@ mod open;
 mod publish;
 mod recover;
 mod slot;
+#[cfg(test)]
+pub(crate) mod tests;
 mod work;
 
 use std::collections::BTreeMap;
@@ -144,10 +146,7 @@ impl Worker {
                 self.note_success();
                 Ok(cycle)
             }
-            Err(failure) => {
-                self.recover(failure)?;
-                Ok(Cycle::Worked)
-            }
+            Err(failure) => self.recover(failure),
         }
     }
 

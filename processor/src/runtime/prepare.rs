@@ -8,16 +8,41 @@ use thalweg_connectors::{
     Admin, Backend, CommittedOffset, Consumer, ConsumerOptions, GroupMetadata, Isolation, NewTopic,
     Offset, PortErrorKind, PortResult, ProducerOptions, Timestamp, TopicPartition,
 };
+use thalweg_state::StateError;
 use thalweg_txn::Guarantee;
 
+use super::StreamsSpec;
 use super::config::{MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, Until};
 use super::error::StartError;
 use super::state::Engines;
+use crate::metrics::Metrics;
 use crate::plan::{Plan, PlanError};
-use crate::worker::{Ends, Order};
+use crate::worker::{Ends, Order, Surroundings};
+
+/// Prepares a run: everything that its workers share. `engines` opens the place of their state.
+pub(crate) fn surroundings(
+    spec: StreamsSpec,
+    engines: impl FnOnce(&RuntimeConfig) -> Result<Arc<dyn Engines>, StateError>,
+) -> Result<Surroundings, StartError> {
+    let StreamsSpec { topology, backend, clock, config } = spec;
+    let config = Arc::new(checked(&config)?);
+    config.guarantee.check(&*backend).map_err(StartError::Guarantee)?;
+    let engines = engines(&config)?;
+    let mut admin = backend.admin()?;
+    let plan = Arc::new(Plan::resolve(&topology, &config.task, &mut *admin)?);
+    topics(&plan, &config, &mut *admin)?;
+    let mut reader = Reader::new(&*backend, &plan)?;
+    if let StartAt::Replay { from, warm_up } = config.start {
+        discard_state(&plan, &*engines)?;
+        reader.commit_start(&*backend, from, warm_up)?;
+    }
+    let ends = reader.ends(&config)?.map(Arc::new);
+    let metrics = Metrics::new(config.workers);
+    Ok(Surroundings { plan, backend, clock, config, engines, metrics, ends })
+}
 
 /// Checks that settings fit together, and settles what a replay leaves no choice in.
-pub(super) fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartError> {
+fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartError> {
     let mut config = config.clone();
     if config.workers == 0 {
         return Err(StartError::NoWorkers);
@@ -47,11 +72,7 @@ pub(super) fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartErro
 }
 
 /// Makes the topics of the run; those of a replay anew.
-pub(super) fn topics(
-    plan: &Plan,
-    config: &RuntimeConfig,
-    admin: &mut dyn Admin,
-) -> Result<(), StartError> {
+fn topics(plan: &Plan, config: &RuntimeConfig, admin: &mut dyn Admin) -> Result<(), StartError> {
     let mut missing_outputs = config.missing_outputs;
     if let StartAt::Replay { .. } = config.start {
         let own: Vec<&NewTopic> = plan.internal_topics().iter().chain(plan.outputs()).collect();
@@ -63,7 +84,7 @@ pub(super) fn topics(
 }
 
 /// Discards what an earlier replay of the same name left.
-pub(super) fn discard_state(plan: &Plan, engines: &dyn Engines) -> Result<(), StartError> {
+fn discard_state(plan: &Plan, engines: &dyn Engines) -> Result<(), StartError> {
     for task in plan.tasks() {
         engines.discard(task)?;
     }
@@ -71,20 +92,20 @@ pub(super) fn discard_state(plan: &Plan, engines: &dyn Engines) -> Result<(), St
 }
 
 /// Looks at the inputs before anybody reads them.
-pub(super) struct Reader {
+struct Reader {
     consumer: Box<dyn Consumer>,
     plan: Arc<Plan>,
 }
 
 impl Reader {
-    pub(super) fn new(backend: &dyn Backend, plan: &Arc<Plan>) -> PortResult<Self> {
+    fn new(backend: &dyn Backend, plan: &Arc<Plan>) -> PortResult<Self> {
         let client_id = format!("{}-start", plan.application_id());
         let options = ConsumerOptions { isolation: Isolation::ReadCommitted, client_id };
         Ok(Self { consumer: backend.consumer(&options)?, plan: Arc::clone(plan) })
     }
 
     /// Commits where a replay begins, so that its workers go on from there, also after a failure.
-    pub(super) fn commit_start(
+    fn commit_start(
         &mut self,
         backend: &dyn Backend,
         from: ReplayFrom,
@@ -148,7 +169,7 @@ impl Reader {
     }
 
     /// Where the external inputs end, in a run that ends by itself.
-    pub(super) fn ends(&mut self, config: &RuntimeConfig) -> PortResult<Option<Ends>> {
+    fn ends(&mut self, config: &RuntimeConfig) -> PortResult<Option<Ends>> {
         let all = self.plan.external_inputs();
         let bounds = match config.until {
             Until::Forever => return Ok(None),

@@ -1,7 +1,7 @@
 //! What is done about a failure. Only its class decides.
 
 use super::slot::{Slot, Stage};
-use super::{Failure, Worker};
+use super::{Cycle, Failure, Worker};
 use crate::error::ErrorClass;
 use crate::runtime::{RunError, chain};
 
@@ -12,7 +12,7 @@ pub(super) fn is_final(class: ErrorClass) -> bool {
 
 impl Worker {
     /// Goes back to where it is safe to go on, or says why it cannot.
-    pub(super) fn recover(&mut self, failure: Failure) -> Result<(), RunError> {
+    pub(super) fn recover(&mut self, failure: Failure) -> Result<Cycle, RunError> {
         if is_final(failure.class) {
             return Err(self.stopped_by(failure));
         }
@@ -39,13 +39,14 @@ impl Worker {
         if failure.class == ErrorClass::TaskCorrupted {
             self.discard_state(&failure)?;
         }
-        if failure.class != ErrorClass::Retriable {
-            super::publish::count(&self.around.metrics.recoveries, 1);
-        }
         if again {
             self.back_off();
         }
-        Ok(())
+        if failure.class == ErrorClass::Retriable {
+            return Ok(Cycle::Idle);
+        }
+        super::publish::count(&self.around.metrics.recoveries, 1);
+        Ok(Cycle::Worked)
     }
 
     /// Waits a little, so that a failure that stays is not met at full speed.

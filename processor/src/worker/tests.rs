@@ -1,0 +1,14 @@
+//! The loop on `mem://`, with a clock and a disk that only tests move: one call of `run_once` after the other.
+#![allow(clippy::unwrap_used, reason = "a test panics on failure")]
+
+mod apps;
+mod crashes;
+mod ends;
+mod failures;
+mod group;
+mod order;
+mod restore;
+mod world;
+
+pub(crate) use apps::{counting, rekeyed};
+pub(crate) use world::{World, config};

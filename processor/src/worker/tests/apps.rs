@@ -1,0 +1,177 @@
+//! Small applications: counting words, counting after a repartition hop, a stream joined with a table.
+
+use std::sync::Arc;
+
+use thalweg_connectors::Topic;
+
+use crate::{
+    BoxError, Handle, InternalTopic, Processor, ProcessorContext, Record, SinkDef, SourceDef,
+    Store, TimestampExtractor, TopicRef, Topology, TopologyBuilder, supply,
+};
+
+type Strings = Record<String, String>;
+
+pub(crate) fn lines() -> Topic<String, String> {
+    Topic::new("lines")
+}
+
+fn counts() -> Store<String, i64> {
+    Store::key_value("counts")
+}
+
+/// Counts values. The value `poison` is an error, `panic` a panic, `commit` asks for a commit.
+struct Count(Handle<String, i64>);
+
+impl Processor for Count {
+    type KIn = String;
+    type VIn = String;
+    type KOut = String;
+    type VOut = i64;
+
+    fn process(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+        record: Strings,
+    ) -> Result<(), BoxError> {
+        let word = record.value.clone();
+        let count = context.store(&self.0).get(&word)?.unwrap_or(0) + 1;
+        context.store(&self.0).put(&word, &count)?;
+        match &*word {
+            "poison" => return Err("a poisonous record".into()),
+            "panic" => panic!("a panicking record"),
+            "commit" => context.request_commit(),
+            _ => {}
+        }
+        context.forward(Record::new(word, count, record.timestamp.0))?;
+        Ok(())
+    }
+}
+
+fn to_totals(builder: &mut TopologyBuilder, parent: &str) {
+    let totals = Topic::<String, i64>::new("totals");
+    let topic = TopicRef::External(Arc::from("totals"));
+    let (topic, supplier) = SinkDef::<String, i64>::fixed(topic, Arc::new(totals)).build();
+    builder.add_sink("totals", topic, supplier, &[parent]).unwrap();
+}
+
+fn add_count(builder: &mut TopologyBuilder, parent: &str) {
+    let count = supply(|setup| Ok(Count(setup.store(&counts())?)));
+    builder.add_processor("count", count, &[parent]).unwrap();
+    builder.add_store(counts_def(), &["count"]).unwrap();
+}
+
+fn counts_def() -> crate::StoreDef {
+    crate::StoreDecl::def(&counts()).clone()
+}
+
+/// `lines` → count → `totals`, one task per partition.
+pub(crate) fn counting() -> Topology {
+    let mut builder = TopologyBuilder::new();
+    builder.add_source("lines", SourceDef::typed(&lines())).unwrap();
+    add_count(&mut builder, "lines");
+    to_totals(&mut builder, "count");
+    builder.build().unwrap()
+}
+
+/// Makes the value the key.
+struct ByValue;
+
+impl Processor for ByValue {
+    type KIn = String;
+    type VIn = String;
+    type KOut = String;
+    type VOut = String;
+
+    fn process(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, String>,
+        record: Strings,
+    ) -> Result<(), BoxError> {
+        let key = record.value.clone();
+        Ok(context.forward(record.with_key(key))?)
+    }
+}
+
+/// `lines` → by value → repartition → count → `totals`.
+pub(crate) fn rekeyed(partitions: Option<i32>) -> Topology {
+    let mut builder = TopologyBuilder::new();
+    let hop = TopicRef::Internal(Arc::from("by-value-repartition"));
+    builder.add_internal_topic("by-value-repartition", InternalTopic { partitions }).unwrap();
+    builder.add_source("lines", SourceDef::typed(&lines())).unwrap();
+    builder.add_processor("by-value", supply(|_| Ok(ByValue)), &["lines"]).unwrap();
+    let typed = Topic::<String, String>::new("by-value");
+    let (serdes, typed) =
+        ((Arc::clone(typed.key_serde()), Arc::clone(typed.value_serde())), Arc::new(typed));
+    let (topic, supplier) = SinkDef::<String, String>::fixed(hop.clone(), typed).build();
+    builder.add_sink("hop", topic, supplier, &["by-value"]).unwrap();
+    let source = SourceDef::new(vec![hop], serdes, TimestampExtractor::Default, None);
+    builder.add_source("hopped", source).unwrap();
+    add_count(&mut builder, "hopped");
+    to_totals(&mut builder, "count");
+    builder.build().unwrap()
+}
+
+fn users() -> Store<String, String> {
+    Store::key_value("users")
+}
+
+struct Table(Handle<String, String>);
+
+impl Processor for Table {
+    type KIn = String;
+    type VIn = String;
+    type KOut = String;
+    type VOut = String;
+
+    fn process(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, String>,
+        record: Strings,
+    ) -> Result<(), BoxError> {
+        Ok(context.store(&self.0).put(&record.key, &record.value)?)
+    }
+}
+
+struct Join(Handle<String, String>);
+
+impl Processor for Join {
+    type KIn = String;
+    type VIn = String;
+    type KOut = String;
+    type VOut = String;
+
+    fn process(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, String>,
+        record: Strings,
+    ) -> Result<(), BoxError> {
+        let user = context.store(&self.0).get(&record.key)?.unwrap_or_else(|| "nobody".to_owned());
+        Ok(context.forward(record.with_value(user))?)
+    }
+}
+
+/// `orders` joined with the table `users` → `enriched`. The table's topic is its changelog when asked so.
+pub(crate) fn joined(source_as_changelog: bool) -> Topology {
+    let topic = |name: &str| Topic::<String, String>::new(name);
+    let mut builder = TopologyBuilder::new();
+    builder.add_source("orders", SourceDef::typed(&topic("orders"))).unwrap();
+    builder.add_source("users", SourceDef::typed(&topic("users"))).unwrap();
+    builder.copartition(&["orders", "users"]).unwrap();
+    let table = supply(|setup| Ok(Table(setup.store(&users())?)));
+    builder.add_processor("table", table, &["users"]).unwrap();
+    let join = supply(|setup| Ok(Join(setup.store(&users())?)));
+    builder.add_processor("join", join, &["orders"]).unwrap();
+    let mut store = crate::StoreDecl::def(&users()).clone();
+    if source_as_changelog {
+        store.logging = None;
+    }
+    builder.add_store(store, &["table", "join"]).unwrap();
+    if source_as_changelog {
+        builder.source_as_changelog("users", TopicRef::External(Arc::from("users"))).unwrap();
+    }
+    let out = TopicRef::External(Arc::from("enriched"));
+    let (sink, supplier) =
+        SinkDef::<String, String>::fixed(out, Arc::new(topic("enriched"))).build();
+    builder.add_sink("enriched", sink, supplier, &["join"]).unwrap();
+    builder.build().unwrap()
+}
