@@ -50,6 +50,6 @@ pub use serde::{
     Boolean, DefaultSerde, F32Be, F64Be, Field, I16Be, I32Be, I64Be, Nullable, RawBytes, Serde,
     SerdeError, SharedSerde, Utf8, Void,
 };
-pub use topic::{Accepts, Topic};
+pub use topic::{Accepts, Is, Topic};
 pub use url::open;
 pub use wire::{NewRecord, Offset, RecordRef, Timestamp, TopicPartition};

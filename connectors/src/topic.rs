@@ -23,14 +23,16 @@ pub struct Topic<K, V> {
     value: SharedSerde<V>,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Topic<K, V> {
+impl<K, V> Topic<K, V> {
     /// Declares a topic whose types have a [`DefaultSerde`].
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
+    pub fn new(name: impl Into<Arc<str>>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Self { name: name.into(), key: K::default_serde(), value: V::default_serde() }
     }
-}
 
-impl<K, V> Topic<K, V> {
     /// Declares a topic with serdes of your choice.
     pub fn with(name: impl Into<Arc<str>>, key: impl Serde<K>, value: impl Serde<V>) -> Self {
         Self::with_shared(name, Arc::new(key), Arc::new(value))
@@ -104,28 +106,53 @@ pub trait Accepts<K, V>: Send + Sync + 'static {
     }
 }
 
+mod sealed {
+    pub trait Sealed<T> {}
+    impl<T> Sealed<T> for T {}
+}
+
+/// That two types are one. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "a stream with `{Self}` cannot be written to a topic that has `{T}` there",
+    label = "the stream has `{Self}`, the topic `{T}`",
+    note = "declare the topic with the stream's types, or map the stream first",
+    note = "`T` and `Option<T>` fit each other"
+)]
+pub trait Is<T>: sealed::Sealed<T> {
+    /// The very same value.
+    fn cast(self) -> T;
+}
+
+impl<T> Is<T> for T {
+    fn cast(self) -> T {
+        self
+    }
+}
+
 impl<K, V, K2, V2> Accepts<K2, V2> for Topic<K, V>
 where
     K: Datum,
     V: Datum,
-    K2: Datum<Inner = K::Inner>,
-    V2: Datum<Inner = V::Inner>,
+    K2: Datum,
+    V2: Datum,
+    K2::Inner: Is<K::Inner>,
+    V2::Inner: Is<V::Inner>,
 {
     fn topic_name(&self) -> &Arc<str> {
         &self.name
     }
 
     fn write_key(&self, key: K2, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
-        let Some(inner) = key.into_inner() else {
-            return Ok(Field::Null);
-        };
-        self.key.write(&K::from_inner(inner), out)
+        let Some(inner) = key.into_inner() else { return Ok(Field::Null) };
+        self.key.write(&K::from_inner(inner.cast()), out)
     }
 
     fn write_value(&self, value: V2, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
-        let Some(inner) = value.into_inner() else {
-            return Ok(Field::Null);
-        };
-        self.value.write(&V::from_inner(inner), out)
+        let Some(inner) = value.into_inner() else { return Ok(Field::Null) };
+        self.value.write(&V::from_inner(inner.cast()), out)
+    }
+
+    fn partition_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        self.key.partition_key(key)
     }
 }

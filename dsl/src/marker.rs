@@ -16,10 +16,18 @@ mod sealed {
 }
 
 /// A marker of a stream. Sealed.
-pub trait Keys: sealed::Sealed + 'static {}
+pub trait Keys: sealed::Sealed + 'static {
+    /// The marker of this stream merged with another: keys are in place only if they are in both.
+    type With<M: Keys>: Keys;
+}
 
-impl Keys for Copartitioned {}
-impl Keys for Rekeyed {}
+impl Keys for Copartitioned {
+    type With<M: Keys> = M;
+}
+
+impl Keys for Rekeyed {
+    type With<M: Keys> = Rekeyed;
+}
 
 /// The marker of streams that can be grouped and joined without a repartition topic. Sealed.
 #[diagnostic::on_unimplemented(

@@ -10,12 +10,19 @@ use crate::place::Place;
 use crate::serdes::Known;
 
 impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
-    /// Joins the records of another stream into this one; there is no order across the two.
+    /// Joins the records of another stream into this one; there is no order across the two. Keys are in place only if they are in
+    /// both.
     ///
-    /// Both are of one type: use [`keys_may_move`](Self::keys_may_move) on the one whose keys are in place if the other's may not
-    /// be.
+    /// ```
+    /// # use thalweg::{StreamsBuilder, Topic};
+    /// # let builder = StreamsBuilder::new();
+    /// # let web = builder.stream(&Topic::<String, i64>::new("web-orders"));
+    /// # let shop = builder.stream(&Topic::<String, i64>::new("shop-orders"));
+    /// let orders = web.merge(&shop);
+    /// # orders.to(&Topic::<String, i64>::new("orders"));
+    /// ```
     #[track_caller]
-    pub fn merge(&self, other: &Self) -> Self {
+    pub fn merge<M2: Keys>(&self, other: &KStream<K, V, M2>) -> KStream<K, V, M::With<M2>> {
         let graph = self.place.graph.clone();
         let name = graph.processor_name("KSTREAM-MERGE-");
         let spec = NodeSpec::processor(name, pass_through::<K, V>()).effect(Effect::Merges);
@@ -24,7 +31,7 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         let serdes = Known::NONE;
         let sources = self.place.sources_with(&other.place.sources);
         let must_repartition = self.place.must_repartition || other.place.must_repartition;
-        Self::at(Place { graph, node, sources, serdes, must_repartition })
+        KStream::at(Place { graph, node, sources, serdes, must_repartition })
     }
 }
 

@@ -88,8 +88,8 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         self
     }
 
-    /// Treats the stream as one whose keys may have changed, so that its type agrees with that of a re-keyed one: to merge the two,
-    /// or to return either from a branch. No node is added, and no repartition topic is made because of it.
+    /// Treats the stream as one whose keys may have changed, so that its type agrees with that of a re-keyed one: to keep both in one
+    /// collection, or to return either from a branch. No node is added, and no repartition topic is made because of it.
     pub fn keys_may_move(&self) -> KStream<K, V, Rekeyed> {
         KStream::at(self.place.clone())
     }

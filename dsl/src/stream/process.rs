@@ -60,12 +60,13 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
 
 /// A processor with the stores of the user's choice.
 pub(super) fn processor(name: String, supplier: NodeSupplier, stores: Stores) -> NodeSpec {
-    NodeSpec::custom(name, move |w| {
+    let spec = NodeSpec::custom(name, move |w| {
         w.topology.add_processor(w.name, supplier, w.parents)?;
         for def in stores.declared {
             w.topology.add_store(def, &[w.name])?;
         }
         let named: Vec<&str> = stores.named.iter().map(|name| &**name).collect();
         w.topology.connect(w.name, &named)
-    })
+    });
+    spec.named_without_number()
 }
