@@ -82,7 +82,9 @@ impl RecordBatch {
         let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.bytes.extend_from_slice(record.headers.packed());
+        if !record.headers.is_empty() {
+            self.bytes.extend_from_slice(record.headers.packed());
+        }
         self.entries.push(Entry {
             offset_delta,
             timestamp: record.timestamp.0,

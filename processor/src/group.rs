@@ -9,6 +9,7 @@ use crate::source::{Extracted, Source, SourceError};
 /// Records of one fetch that wait.
 struct Run {
     records: Box<dyn Records>,
+    len: usize,
     index: usize,
     next: Offset,
 }
@@ -66,7 +67,12 @@ impl Input {
         }
         self.buffered += records;
         self.caught_up &= records == 0;
-        self.runs.push_back(Run { records: fetched.records, index: 0, next: fetched.next });
+        self.runs.push_back(Run {
+            records: fetched.records,
+            len: records,
+            index: 0,
+            next: fetched.next,
+        });
     }
 
     pub(crate) fn buffered(&self) -> usize {
@@ -86,12 +92,17 @@ impl Input {
         self.until.is_none_or(|until| record.offset < until).then_some(record)
     }
 
-    /// Goes past the record at the head.
-    fn advance(&mut self) {
+    /// Is there a record to be taken?
+    fn has_head(&self) -> bool {
+        !self.runs.is_empty() && (self.until.is_none() || self.head_record().is_some())
+    }
+
+    /// Goes past the record at the head, which has this offset.
+    fn advance(&mut self, offset: Offset) {
         let Some(run) = self.runs.front_mut() else {
             return;
         };
-        self.position = Offset(run.records.get(run.index).offset.0 + 1);
+        self.position = Offset(offset.0 + 1);
         run.index += 1;
         self.buffered -= 1;
         self.head = None;
@@ -100,7 +111,7 @@ impl Input {
 
     fn pass_empty_runs(&mut self) {
         while let Some(run) = self.runs.front() {
-            if run.index < run.records.len() {
+            if run.index < run.len {
                 break;
             }
             self.position = self.position.max(run.next);
@@ -117,6 +128,15 @@ pub(crate) enum BadHead {
     Invalid(Timestamp),
     /// It could not be decoded or the extractor failed.
     Failed(SourceError),
+}
+
+/// The record to be processed next.
+pub(crate) struct Head<'a> {
+    /// The number of its input.
+    pub(crate) ix: usize,
+    pub(crate) input: &'a Input,
+    pub(crate) time: Timestamp,
+    pub(crate) record: RecordRef<'a>,
 }
 
 /// All inputs of a task.
@@ -154,52 +174,81 @@ impl PartitionGroup {
 
     /// The inputs that may hold the earliest record without our knowing: nothing buffered, and not known to be at the end.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = &Input> {
-        self.inputs.iter().filter(|i| i.head_record().is_none() && !i.caught_up && !i.is_finished())
+        self.inputs.iter().filter(|i| !i.has_head() && !i.caught_up && !i.is_finished())
     }
 
-    /// The input whose head is earliest; the first of them when several are. Extracts timestamps as needed.
+    /// The earliest record; of the first input when several are. Extracts timestamps as needed.
     pub(crate) fn earliest(
         &mut self,
         sources: &mut [Box<dyn Source>],
         now: Timestamp,
-    ) -> Result<Option<(usize, Timestamp)>, (usize, BadHead)> {
+    ) -> Result<Option<Head<'_>>, (usize, BadHead)> {
+        if self.inputs.len() == 1 {
+            // Nothing to compare with, so the time need not be kept.
+            return only(&self.inputs[0], sources, now).map_err(|bad| (0, bad));
+        }
         let mut best: Option<(usize, Timestamp)> = None;
         for (ix, input) in self.inputs.iter_mut().enumerate() {
-            let head = match input.head {
-                Some(head) => head,
+            let time = match input.head {
+                Some(time) => time,
                 None => {
                     let Some(record) = input.head_record() else {
                         continue;
                     };
-                    let source = &mut sources[input.source];
-                    let head = match source.timestamp(&record, input.partition_time, now) {
-                        Ok(Extracted::At(time)) => time,
-                        Ok(Extracted::Skip) => return Err((ix, BadHead::Skipped)),
-                        Ok(Extracted::Invalid(time)) => return Err((ix, BadHead::Invalid(time))),
-                        Err(e) => return Err((ix, BadHead::Failed(e))),
-                    };
-                    input.head = Some(head);
-                    head
+                    let time = extract(input, &record, sources, now).map_err(|bad| (ix, bad))?;
+                    input.head = Some(time);
+                    time
                 }
             };
-            if best.is_none_or(|(_, time)| head < time) {
-                best = Some((ix, head));
+            if best.is_none_or(|(_, earliest)| time < earliest) {
+                best = Some((ix, time));
             }
         }
-        Ok(best)
+        let head = best.and_then(|(ix, time)| {
+            let input = &self.inputs[ix];
+            input.head_record().map(|record| Head { ix, input, time, record })
+        });
+        Ok(head)
     }
 
-    /// The record at the head of an input.
-    pub(crate) fn head(&self, ix: usize) -> Option<RecordRef<'_>> {
-        self.inputs[ix].head_record()
+    /// The offset of the record at the head of an input.
+    pub(crate) fn head_offset(&self, ix: usize) -> Option<Offset> {
+        self.inputs[ix].head_record().map(|record| record.offset)
     }
 
-    /// Takes the record at the head of an input, at its time.
-    pub(crate) fn take(&mut self, ix: usize, time: Option<Timestamp>) {
+    /// Takes the record at the head of an input, which has this offset, at its time.
+    pub(crate) fn take(&mut self, ix: usize, offset: Offset, time: Option<Timestamp>) {
         let input = &mut self.inputs[ix];
         if let Some(time) = time {
             input.partition_time = input.partition_time.max(time);
         }
-        input.advance();
+        input.advance(offset);
+    }
+}
+
+/// The head of the only input.
+fn only<'a>(
+    input: &'a Input,
+    sources: &mut [Box<dyn Source>],
+    now: Timestamp,
+) -> Result<Option<Head<'a>>, BadHead> {
+    let Some(record) = input.head_record() else {
+        return Ok(None);
+    };
+    let time = extract(input, &record, sources, now)?;
+    Ok(Some(Head { ix: 0, input, time, record }))
+}
+
+fn extract(
+    input: &Input,
+    record: &RecordRef<'_>,
+    sources: &mut [Box<dyn Source>],
+    now: Timestamp,
+) -> Result<Timestamp, BadHead> {
+    match sources[input.source].timestamp(record, input.partition_time, now) {
+        Ok(Extracted::At(time)) => Ok(time),
+        Ok(Extracted::Skip) => Err(BadHead::Skipped),
+        Ok(Extracted::Invalid(time)) => Err(BadHead::Invalid(time)),
+        Err(e) => Err(BadHead::Failed(e)),
     }
 }

@@ -135,6 +135,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
         match chosen {
             Partitions::Default => {
                 let partition = match key {
+                    _ if topic.partitions == 1 => 0,
                     Some(key) => partition_for(self.encoder.partition_key(key), topic.partitions),
                     None => context.task_id().partition % topic.partitions,
                 };

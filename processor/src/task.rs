@@ -8,7 +8,7 @@ mod build;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use thalweg_connectors::{Fetched, Headers, Offset, RecordRef, Timestamp, TopicPartition};
+use thalweg_connectors::{Fetched, Headers, Offset, Timestamp, TopicPartition};
 use thalweg_state::{CommitFacts, TaskState};
 use thalweg_txn::{CommitPermit, OffsetMetadata};
 
@@ -16,7 +16,7 @@ use crate::collector::Collector;
 use crate::config::OnError;
 use crate::context::{Context, Graph};
 use crate::error::{NodeErrorKind, NodeResult, TaskError};
-use crate::group::{BadHead, PartitionGroup};
+use crate::group::{BadHead, Head, PartitionGroup};
 use crate::node::Flushed;
 use crate::punctuate::PunctuationType;
 use crate::source::{Source, SourceError};
@@ -187,30 +187,27 @@ impl Task {
     /// comes first: what becomes of it has to be decided.
     pub fn next_time(&mut self, now: Timestamp) -> Option<Timestamp> {
         match self.group.earliest(&mut self.sources, now) {
-            Ok(earliest) => earliest.map(|(_, time)| time),
+            Ok(earliest) => earliest.map(|head| head.time),
             Err(_) => Some(Timestamp::NONE),
         }
     }
 
     fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
-        let (ix, time) = match self.group.earliest(&mut self.sources, now) {
-            Ok(Some(found)) => found,
+        let Head { ix, input, time, record } = match self.group.earliest(&mut self.sources, now) {
+            Ok(Some(head)) => head,
             Ok(None) => return Ok(false),
             Err((ix, bad)) => {
                 self.bad_head(ix, bad)?;
                 return Ok(true);
             }
         };
-        let Some(record) = self.group.head(ix) else {
-            return Ok(false);
-        };
         self.worked = true;
-        let input = &self.group.inputs[ix];
         let shared = &mut self.graph.shared;
         if shared.origin.as_ref() != Some(&input.tp) {
             shared.origin = Some(input.tp.clone());
         }
-        (shared.offset, shared.timestamp) = (record.offset, time);
+        let offset = record.offset;
+        (shared.offset, shared.timestamp) = (offset, time);
         shared.stream_time = shared.stream_time.max(time);
         let headers = Headers::from_packed(record.headers.packed());
         shared.headers = headers.clone();
@@ -220,7 +217,7 @@ impl Task {
         if let Err(error) = result {
             self.source_failed(ix, error)?;
         }
-        self.group.take(ix, Some(time));
+        self.group.take(ix, offset, Some(time));
         Ok(true)
     }
 
@@ -231,7 +228,7 @@ impl Task {
         let input = &self.group.inputs[ix];
         let shared = &mut self.graph.shared;
         shared.origin = Some(input.tp.clone());
-        shared.offset = self.group.head(ix).map_or(Offset(-1), |r: RecordRef<'_>| r.offset);
+        shared.offset = self.group.head_offset(ix).unwrap_or(Offset(-1));
         match bad {
             BadHead::Skipped => {
                 shared.dropped += 1;
@@ -247,7 +244,8 @@ impl Task {
             }
             BadHead::Failed(error) => self.source_failed(ix, error)?,
         }
-        self.group.take(ix, None);
+        let offset = self.graph.shared.offset;
+        self.group.take(ix, offset, None);
         Ok(())
     }
 
