@@ -1,0 +1,12 @@
+//! Tables, aggregations, windows and stream-table joins, in the test driver.
+#![allow(clippy::unwrap_used, reason = "a test panics on failure")]
+
+mod aggregations;
+mod cache;
+mod headers;
+mod joins;
+mod names;
+mod regrouping;
+mod support;
+mod tables;
+mod windows;
