@@ -8,7 +8,7 @@ use thalweg_connectors::{Backend, HeadersRef, NewRecord, Offset, ProducerOptions
 use super::apps::{counting, joined};
 use super::world::{World, config, running_counts};
 use crate::metrics::MetricsSnapshot;
-use crate::worker::{Cycle, Worker};
+use crate::worker::{Cycle, Slot, Worker};
 
 const WORDS: [&str; 6] = ["a", "b", "a", "c", "a", "b"];
 
@@ -217,4 +217,15 @@ fn a_restore_waits_for_what_an_open_transaction_of_a_dead_owner_hides() {
     world.clock.advance(Duration::from_secs(60));
     world.settle(&mut [&mut worker]).unwrap();
     assert_eq!(world.totals(), running_counts(&["a", "a", "a"]));
+}
+
+#[test]
+fn stream_time_goes_on_after_a_restart() {
+    let (world, topology) = (World::of_lines(1, &WORDS), counting());
+    run(&world, &topology);
+    world.disk.wipe();
+    let mut worker = world.worker(&topology, &config());
+    world.settle(&mut [&mut worker]).unwrap();
+    let times = worker.slots.values_mut().filter_map(Slot::running).map(|task| task.stream_time());
+    assert_eq!(times.collect::<Vec<_>>(), [Timestamp(5)]);
 }
