@@ -416,6 +416,20 @@ mod tests {
                 assert_eq!(walk(&map, &KeyRange::all(), Direction::Forward), all);
             }
         }
+        for number in 0..7_000_u64 {
+            let from = KeyRange::half_open(number.to_be_bytes(), None);
+            let above = map.cursor(&from, Direction::Forward).entry().map(|(key, _)| key.to_vec());
+            assert_eq!(
+                above.as_ref(),
+                model.range(from.from().to_vec()..).next().map(|(key, _)| key)
+            );
+            let up_to = KeyRange::half_open("", Some(number.to_be_bytes().to_vec()));
+            let below = map.cursor(&up_to, Direction::Reverse).entry().map(|(key, _)| key.to_vec());
+            assert_eq!(
+                below.as_ref(),
+                model.range(..from.from().to_vec()).next_back().map(|(key, _)| key)
+            );
+        }
         let range =
             KeyRange::half_open(2_000_u64.to_be_bytes(), Some(5_000_u64.to_be_bytes().to_vec()));
         let mut part: Vec<_> =
