@@ -1,0 +1,62 @@
+//! Logs go to standard error; `THALWEG_LOG`, else `RUST_LOG`, says which.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// What is logged when nobody says.
+const DEFAULT: &str = "info";
+
+/// Starts logging; does nothing when the program has set up its own already. Returns what is wrong with `THALWEG_LOG`.
+pub(super) fn start(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let (filter, problem) = filter(variable);
+    let colours = std::io::stderr().is_terminal();
+    // An error means that there is a subscriber already, which then is the program's own choice.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .try_init();
+    problem
+}
+
+fn filter(variable: impl Fn(&str) -> Option<String>) -> (EnvFilter, Option<String>) {
+    let default = || EnvFilter::new(DEFAULT);
+    if let Some(text) = variable("THALWEG_LOG") {
+        return match EnvFilter::try_new(&text) {
+            Ok(filter) => (filter, None),
+            Err(_) => {
+                let problem =
+                    "`THALWEG_LOG` takes a level such as `debug`, or `warn,thalweg=debug`";
+                (default(), Some(problem.to_owned()))
+            }
+        };
+    }
+    // `RUST_LOG` may be meant for other programs: what cannot be read is ignored.
+    let text = variable("RUST_LOG");
+    let filter = text.and_then(|text| EnvFilter::try_new(text).ok());
+    (filter.unwrap_or_else(default), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_variable_wins_and_a_bad_one_is_a_problem() {
+        for (own, rust, chosen, bad) in [
+            (None, None, "info", false),
+            (None, Some("debug"), "debug", false),
+            (None, Some("a=b=c"), "info", false),
+            (Some("warn"), Some("debug"), "warn", false),
+            (Some("a=b=c"), Some("debug"), "info", true),
+        ] {
+            let (filter, problem) = filter(|name| match name {
+                "THALWEG_LOG" => own.map(str::to_owned),
+                _ => rust.map(str::to_owned),
+            });
+            assert_eq!((filter.to_string().as_str(), problem.is_some()), (chosen, bad));
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Runs and replays: from the command line's wish to the end of the run.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_connectors::{Clock, NewTopic, SharedBackend, SystemClock, open};
+use thalweg_processor::{
+    RuntimeConfig, StartAt, StateConfig, StateEngine, Streams, StreamsSpec, StreamsState, Summary,
+    TaskConfig, Until, promise,
+};
+
+use super::App;
+use super::cli::{ReplayArgs, RunArgs};
+use super::config::Settings;
+use super::error::AppError;
+use super::http::Endpoint;
+use super::input::{Feeding, Input};
+
+/// How often a long run says how far it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// How often a run is looked at while it starts and ends.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// One run of an application: live or a replay.
+pub(super) struct Run<'a> {
+    pub(super) app: &'a App,
+    pub(super) settings: &'a Settings,
+    pub(super) mode: Mode,
+}
+
+/// What kind of run it is.
+pub(super) enum Mode {
+    Live(RunArgs),
+    Replay(ReplayArgs),
+}
+
+/// What the mode says of the run.
+struct Course {
+    application_id: String,
+    suffix: String,
+    start: StartAt,
+    until: Until,
+    input: RunArgs,
+}
+
+impl Mode {
+    fn course(&self, settings: &Settings, clock: &dyn Clock) -> Result<Course, AppError> {
+        match self {
+            Self::Live(args) => Ok(Course {
+                application_id: settings.application_id.clone(),
+                suffix: String::new(),
+                start: StartAt::Committed,
+                until: if args.until_end { Until::EndAtStart } else { Until::Forever },
+                input: args.clone(),
+            }),
+            Self::Replay(args) => {
+                let name = match &args.name {
+                    Some(name) => name.clone(),
+                    None => present_name(clock),
+                };
+                check_name(&name)?;
+                let suffix = format!("-replay-{name}");
+                Ok(Course {
+                    application_id: format!("{}{suffix}", settings.application_id),
+                    suffix,
+                    start: StartAt::Replay { from: args.from, warm_up: args.warm_up },
+                    until: args.until.map_or(Until::EndAtStart, Until::Time),
+                    input: RunArgs::default(),
+                })
+            }
+        }
+    }
+}
+
+/// The present time as a replay's name.
+fn present_name(clock: &dyn Clock) -> String {
+    jiff::Timestamp::from_millisecond(clock.now().0)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .strftime("%Y%m%d-%H%M%S")
+        .to_string()
+}
+
+fn check_name(name: &str) -> Result<(), AppError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match (1..=50).contains(&name.len()) && name.chars().all(legal) {
+        true => Ok(()),
+        false => Err(AppError::Option {
+            option: "--as",
+            reason: "a name is 1 to 50 letters, digits, `.`, `_` and `-`".to_owned(),
+        }),
+    }
+}
+
+impl Run<'_> {
+    /// Runs until it ends by itself, fails, or `shutdown` is ready; then commits and closes.
+    pub(super) async fn until(
+        self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<Option<Summary>, AppError> {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let course = self.mode.course(self.settings, &*clock)?;
+        let backend = self.open(&clock)?;
+        self.create_topics(&backend)?;
+        let mut feeding = self.start_input(&course, &backend)?;
+        if course.until == Until::EndAtStart
+            && let Some(mut before) = feeding.take()
+        {
+            // The ends that are seen at the start have to lie behind all input.
+            tokio::select! {
+                fed = before.ended() => fed?,
+                () = &mut shutdown => {
+                    before.stop();
+                    before.ended().await.ok();
+                    return Ok(None);
+                }
+            }
+        }
+        let endpoint = self.listen().await?;
+        let streams = self.start(&course, &backend, &clock)?;
+        let server = endpoint.map(|endpoint| {
+            let id: Arc<str> = course.application_id.as_str().into();
+            tokio::spawn(endpoint.serve(id, Arc::clone(streams.metrics())))
+        });
+        let ended = watch(streams, feeding, shutdown).await;
+        if let Some(server) = server {
+            server.abort();
+        }
+        let ended = ended.map_err(|e| e.of(&course.application_id))?;
+        log_end(&course.application_id, &ended);
+        if ended.reached_end {
+            self.write_results(&course, &backend)?;
+        }
+        Ok(Some(ended))
+    }
+
+    fn open(&self, clock: &Arc<dyn Clock>) -> Result<SharedBackend, AppError> {
+        open(&self.settings.broker_url(), Arc::clone(clock))
+            .map_err(|source| AppError::Open { broker: self.settings.broker.to_string(), source })
+    }
+
+    /// Makes the topics that the application declares, where it is the only one that could.
+    fn create_topics(&self, backend: &SharedBackend) -> Result<(), AppError> {
+        if !is_embedded(backend) || self.app.topics.is_empty() {
+            return Ok(());
+        }
+        let create = || {
+            let mut admin = backend.admin()?;
+            let names: Vec<&str> = self.app.topics.iter().map(|(name, _)| name.as_str()).collect();
+            let there = admin.describe(&names)?;
+            let missing = self.app.topics.iter().filter(|(name, _)| !there.contains_key(name));
+            let missing: Vec<NewTopic> = missing
+                .map(|(name, partitions)| NewTopic {
+                    name: name.clone(),
+                    partitions: *partitions,
+                    config: Default::default(),
+                })
+                .collect();
+            admin.create(&missing)
+        };
+        create().map_err(AppError::Topics)
+    }
+
+    fn start_input(
+        &self,
+        course: &Course,
+        backend: &SharedBackend,
+    ) -> Result<Option<Feeding>, AppError> {
+        if course.input.input.is_empty() {
+            return Ok(None);
+        }
+        let Some(feed) = &self.app.input else {
+            return Err(AppError::Option {
+                option: "--input",
+                reason: "the application declares no input".to_owned(),
+            });
+        };
+        let input = Input {
+            feed: feed.clone(),
+            paths: course.input.input.clone(),
+            group: format!("{}-input", course.application_id),
+            backend: Arc::clone(backend),
+        };
+        input.start().map(Some)
+    }
+
+    async fn listen(&self) -> Result<Option<Endpoint>, AppError> {
+        let Some(address) = self.settings.http_address else {
+            return Ok(None);
+        };
+        let bound = match Endpoint::bind(address).await {
+            Ok(endpoint) => endpoint.address().map(|bound| (endpoint, bound)),
+            Err(error) => Err(error),
+        };
+        let (endpoint, bound) = bound.map_err(|source| AppError::Http { address, source })?;
+        tracing::info!(address = %bound, "serving health and metrics over HTTP");
+        Ok(Some(endpoint))
+    }
+
+    fn start(
+        &self,
+        course: &Course,
+        backend: &SharedBackend,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Streams, AppError> {
+        let line = promise(&self.settings.broker.to_string(), &**backend, self.settings.guarantee);
+        tracing::info!(application_id = course.application_id, "{line}");
+        if !course.suffix.is_empty() {
+            tracing::info!(outputs = %format!("*{}", course.suffix), "replaying beside the live application");
+        }
+        let spec = StreamsSpec {
+            topology: self.app.topology.clone(),
+            backend: Arc::clone(backend),
+            clock: Arc::clone(clock),
+            config: Arc::new(self.runtime_config(course, backend)),
+        };
+        Streams::start(spec).map_err(|source| AppError::Start {
+            application_id: course.application_id.clone(),
+            source: Box::new(source),
+        })
+    }
+
+    fn runtime_config(&self, course: &Course, backend: &SharedBackend) -> RuntimeConfig {
+        let settings = self.settings;
+        let mut task = TaskConfig::new(course.application_id.as_str());
+        task.on_deserialization_error = settings.on_deserialization_error;
+        task.on_processing_error = settings.on_processing_error;
+        task.timestamp_policy = settings.timestamp_policy;
+        task.cache_max_bytes = settings.cache_bytes_max / settings.workers;
+        task.buffered_records_max = settings.buffered_records_max;
+        task.uncommitted_bytes_max = settings.uncommitted_bytes_max;
+        task.output_suffix = course.suffix.as_str().into();
+        let mut config = RuntimeConfig::new(task);
+        config.guarantee = settings.guarantee;
+        config.workers = settings.workers;
+        config.commit_interval = settings.commit_interval;
+        config.auto_offset_reset = settings.offset_reset;
+        config.poll_records_max = settings.poll_records_max;
+        config.poll_timeout = settings.poll_timeout;
+        config.task_idle_max = settings.task_idle_max;
+        config.task_timeout = settings.task_timeout;
+        config.transaction_timeout = settings.transaction_timeout;
+        config.purge_interval = settings.purge_interval;
+        // State that outlives its topics would only be in the way.
+        let in_memory = backend.scheme() == "mem";
+        config.state = StateConfig {
+            directory: (!in_memory).then(|| settings.state_dir.clone()),
+            engine: if in_memory { StateEngine::Memory } else { StateEngine::Disk },
+        };
+        config.start = course.start;
+        config.until = course.until;
+        config
+    }
+
+    fn write_results(&self, course: &Course, backend: &SharedBackend) -> Result<(), AppError> {
+        let Some(results) = &self.app.results else {
+            return Ok(());
+        };
+        let write = |out: &mut dyn Write| {
+            let mut out = BufWriter::new(out);
+            results(&**backend, &course.suffix, &mut out)?;
+            out.flush().map_err(AppError::Results)
+        };
+        match &course.input.output {
+            None => write(&mut std::io::stdout().lock()),
+            Some(path) => write(&mut create(path)?),
+        }
+    }
+}
+
+fn create(path: &Path) -> Result<File, AppError> {
+    File::create(path).map_err(AppError::Results)
+}
+
+/// Is the application the only one that could create topics there?
+fn is_embedded(backend: &SharedBackend) -> bool {
+    matches!(backend.scheme(), "mem" | "log")
+}
+
+/// Why a run that had started ended.
+enum Failure {
+    Run(Box<thalweg_processor::RunError>),
+    Other(AppError),
+}
+
+impl Failure {
+    fn of(self, application_id: &str) -> AppError {
+        match self {
+            Self::Run(source) => {
+                AppError::Run { application_id: application_id.to_owned(), source }
+            }
+            Self::Other(error) => error,
+        }
+    }
+}
+
+/// Waits for the end of the run, and stops it when it is told to or when its input fails.
+async fn watch(
+    streams: Streams,
+    mut feeding: Option<Feeding>,
+    mut shutdown: std::pin::Pin<&mut impl Future<Output = ()>>,
+) -> Result<Summary, Failure> {
+    let stop = streams.stop_handle();
+    let mut progress = Progress::new();
+    let mut look = tokio::time::interval(LOOK_INTERVAL);
+    let mut input_failed = None;
+    let mut stopping = false;
+    while !streams.is_finished() {
+        tokio::select! {
+            _ = look.tick() => progress.look(&streams),
+            () = &mut shutdown, if !stopping => {
+                tracing::info!("stopping: committing what is processed");
+                stopping = true;
+                if let Some(feeding) = &feeding {
+                    feeding.stop();
+                }
+                stop.stop();
+            }
+            fed = input_ended(&mut feeding), if feeding.is_some() => {
+                feeding = None;
+                if let Err(error) = fed {
+                    input_failed = Some(error);
+                    stop.stop();
+                }
+            }
+        }
+    }
+    if let Some(feeding) = &feeding {
+        feeding.stop();
+    }
+    let ended = streams.join().map_err(|e| Failure::Run(Box::new(e)))?;
+    match input_failed {
+        Some(error) => Err(Failure::Other(error)),
+        None => Ok(ended),
+    }
+}
+
+async fn input_ended(feeding: &mut Option<Feeding>) -> Result<(), AppError> {
+    match feeding {
+        Some(feeding) => feeding.ended().await,
+        None => Ok(()),
+    }
+}
+
+/// Says how far a run is, now and then, and when its state changes.
+struct Progress {
+    state: StreamsState,
+    said: std::time::Instant,
+    records: u64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { state: StreamsState::Created, said: std::time::Instant::now(), records: 0 }
+    }
+
+    fn look(&mut self, streams: &Streams) {
+        let state = streams.state();
+        if state != self.state {
+            tracing::info!(from = self.state.as_str(), to = state.as_str(), "state changed");
+            self.state = state;
+        }
+        if self.said.elapsed() < PROGRESS_INTERVAL {
+            return;
+        }
+        self.said = std::time::Instant::now();
+        let numbers = streams.metrics().snapshot();
+        let remaining: u64 = numbers.restores.iter().map(|r| r.remaining).sum();
+        let lag: u64 = numbers.partitions.values().map(|p| p.lag).sum();
+        if remaining > 0 {
+            tracing::info!(restored = numbers.records_restored(), remaining, "restoring state");
+        } else if numbers.records_processed > self.records {
+            tracing::info!(processed = numbers.records_processed, lag, "processing");
+        }
+        self.records = numbers.records_processed;
+    }
+}
+
+fn log_end(application_id: &str, ended: &Summary) {
+    tracing::info!(
+        application_id,
+        processed = ended.records_processed,
+        dropped = ended.records_dropped,
+        commits = ended.commits,
+        restored = ended.records_restored,
+        reached_end = ended.reached_end,
+        "ended, everything committed"
+    );
+}

@@ -1,0 +1,282 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Mutex;
+
+use thalweg_connectors::{MemBroker, SystemClock, Topic};
+
+use super::feed::{create_topic, read_all};
+use super::*;
+use crate::StreamsBuilder;
+
+/// Counts the lines of `lines` by their text into `totals`.
+fn counting() -> Topology {
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(&Topic::<(), String>::new("lines"))
+        .group_by("by-line", |(), line: &String| line.clone())
+        .count("counts")
+        .to_stream()
+        .to(&Topic::<String, i64>::new("totals"));
+    builder.build().unwrap()
+}
+
+fn app() -> App {
+    App::new(counting())
+        .set("application.id", "counting")
+        .topic("lines", 1)
+        .topic("totals", 1)
+        .input(LineFeed::to("lines"))
+}
+
+/// Runs a command line: exit code and standard error.
+fn run(app: &App, arguments: &[&str]) -> (u8, String) {
+    let arguments = ["counting"].iter().chain(arguments).map(Into::into).collect();
+    app.obey(arguments, Vec::new())
+}
+
+fn broker(name: &str) -> (String, MemBroker) {
+    let broker = MemBroker::named(name, Arc::new(SystemClock::new()));
+    (format!("mem://{name}"), broker)
+}
+
+fn totals(broker: &MemBroker, suffix: &str) -> Vec<(String, i64)> {
+    let topic = Topic::<String, i64>::new(format!("totals{suffix}"));
+    read_table(broker, &topic).unwrap()
+}
+
+fn rows(expected: &[(&str, i64)]) -> Vec<(String, i64)> {
+    expected.iter().map(|(word, n)| ((*word).to_owned(), *n)).collect()
+}
+
+struct TextFile {
+    _directory: tempfile::TempDir,
+    path: String,
+}
+
+fn text_file(text: &str) -> TextFile {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    std::fs::write(&path, text).unwrap();
+    TextFile { path: path.display().to_string(), _directory: directory }
+}
+
+#[test]
+fn a_run_until_the_end_feeds_its_input_first_and_processes_all_of_it() {
+    let (url, broker) = broker("app-until-end");
+    let text = text_file("a\nb\na\n");
+    let arguments = ["run", "--until-end", "--broker", &url, "--input", &text.path];
+    for _ in 0..2 {
+        assert_eq!(run(&app(), &arguments), (0, String::new()));
+        assert_eq!(totals(&broker, ""), rows(&[("a", 2), ("b", 1)]));
+    }
+}
+
+#[test]
+fn results_are_the_latest_value_per_key() {
+    let (url, _) = broker("app-results");
+    let text = text_file("a\nb\na\n");
+    let out = text_file("");
+    let totals = Topic::<String, i64>::new("totals");
+    let app = app().results(&totals, |out, word, n| writeln!(out, "{n} {word}"));
+    let arguments =
+        ["run", "--until-end", "--broker", &url, "--input", &text.path, "--output", &out.path];
+    assert_eq!(run(&app, &arguments), (0, String::new()));
+    assert_eq!(std::fs::read_to_string(&out.path).unwrap(), "2 a\n1 b\n");
+}
+
+#[test]
+fn replay_never_touches_live_topics() {
+    let (url, broker) = broker("app-replay");
+    let text = text_file("a\nb\na\n");
+    run(&app(), &["run", "--until-end", "--broker", &url, "--input", &text.path]);
+    let image = || -> Vec<_> {
+        let mut admin = broker.admin().unwrap();
+        let topics = admin.list().unwrap();
+        let live = topics.into_iter().filter(|topic| !topic.name.contains("-replay-"));
+        live.map(|topic| {
+            let records = read_all(
+                &broker,
+                &Topic::<Option<Vec<u8>>, Option<Vec<u8>>>::new(topic.name.as_str()),
+            );
+            let mut consumer = broker
+                .consumer(&thalweg_connectors::ConsumerOptions {
+                    isolation: thalweg_connectors::Isolation::ReadCommitted,
+                    client_id: "test".to_owned(),
+                })
+                .unwrap();
+            let partitions: Vec<_> = (0..topic.partitions)
+                .map(|p| thalweg_connectors::TopicPartition::new(topic.name.as_str(), p))
+                .collect();
+            let committed = ["counting", "counting-input"]
+                .map(|group| consumer.committed(group, &partitions).unwrap());
+            (topic, records.unwrap(), committed)
+        })
+        .collect()
+    };
+    let before = image();
+    assert_eq!(before.len(), 4, "lines, totals, a changelog and a repartition topic");
+    for name in ["one", "two", "one"] {
+        let arguments = ["replay", "--from", "beginning", "--as", name, "--broker", &url];
+        assert_eq!(run(&app(), &arguments), (0, String::new()));
+        assert_eq!(totals(&broker, &format!("-replay-{name}")), rows(&[("a", 2), ("b", 1)]));
+    }
+    assert_eq!(image(), before);
+}
+
+#[test]
+fn a_replay_without_a_name_is_named_after_the_present_time() {
+    let (url, broker) = broker("app-replay-name");
+    let text = text_file("a\n");
+    run(&app(), &["run", "--until-end", "--broker", &url, "--input", &text.path]);
+    assert_eq!(run(&app(), &["replay", "--from", "0", "--broker", &url]), (0, String::new()));
+    let topics = broker.admin().unwrap().list().unwrap();
+    let replayed =
+        topics.iter().find_map(|topic| topic.name.strip_prefix("totals-replay-")).unwrap();
+    let (day, time) = replayed.split_once('-').unwrap();
+    assert!(day.len() == 8 && time.len() == 6, "{replayed}");
+    assert!(day.starts_with("20") && day.bytes().chain(time.bytes()).all(|b| b.is_ascii_digit()));
+}
+
+#[test]
+fn wrong_options_end_with_exit_code_2_and_one_message() {
+    let (url, _) = broker("app-options");
+    let without_input = App { input: None, ..app() };
+    for (app, arguments, message) in [
+        (
+            &app(),
+            &["run", "--workers", "0", "--set", "x=1"][..],
+            "error: bad configuration, 2 problems:\n  unknown key `x`",
+        ),
+        (
+            &app(),
+            &["run", "--broker", "kafka:/h"],
+            "error: bad configuration: `broker` cannot be `kafka:/h` (from `--broker`)",
+        ),
+        (
+            &app(),
+            &["run", "--broker", "pulsar://h"],
+            "error: cannot open the broker `pulsar://h`\n  because: no backend is called pulsar://",
+        ),
+        (
+            &app(),
+            &["replay", "--from", "0", "--as", "a/b"],
+            "error: `--as` cannot be used: a name is 1 to 50 letters",
+        ),
+        (
+            &app(),
+            &["replay", "--from", "0", "--warm-up", "1m", "--broker", &url],
+            "error: cannot start `counting-replay-",
+        ),
+        (
+            &app(),
+            &[
+                "run",
+                "--guarantee",
+                "exactly_once",
+                "--set",
+                "commit.interval.ms=20000",
+                "--broker",
+                &url,
+            ],
+            "error: cannot start `counting`\n  because: `commit.interval.ms` (20000 ms) has to be shorter",
+        ),
+        (
+            &without_input,
+            &["run", "--input", "x", "--broker", &url],
+            "error: `--input` cannot be used: the application declares no input",
+        ),
+        (
+            &app(),
+            &["run", "--output", "x"],
+            "error: the following required arguments were not provided:\n  --until-end",
+        ),
+        (&app(), &[], "Usage: counting"),
+    ] {
+        let (code, text) = run(app, arguments);
+        assert_eq!(code, 2, "{arguments:?}: {text}");
+        assert!(text.contains(message), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_topic_that_nobody_declares_is_not_made() {
+    let (url, broker) = broker("app-unknown-topic");
+    let undeclared = App { topics: vec![("lines".to_owned(), 1)], ..app() };
+    create_topic(&broker, "total", 1).unwrap();
+    let (code, text) = run(&undeclared, &["run", "--broker", &url]);
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        text.contains("because: output topic `totals` does not exist: did you mean `total`?"),
+        "{text}"
+    );
+
+    let (url, _) = self::broker("app-unknown-source");
+    let undeclared = App { topics: vec![("totals".to_owned(), 1)], ..app() };
+    let (code, text) = run(&undeclared, &["run", "--broker", &url]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("because: source topic `lines` does not exist"), "{text}");
+}
+
+#[test]
+fn what_fails_is_reported_with_its_causes_and_without_secrets() {
+    let (code, text) = run(&app(), &["run", "--broker", "kafka://me:canary@h:1"]);
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.starts_with(
+            "error: cannot open the broker `kafka://me:***@h:1`\n  because: kafka:// "
+        ),
+        "{text}"
+    );
+    let (code, text) = run(&app(), &["run", "--broker", "log://x?durability=canary&token=canary"]);
+    assert_eq!(code, 2, "{text}");
+    assert!(!text.replace("durability=canary", "").contains("canary"), "{text}");
+}
+
+#[test]
+fn a_run_in_another_program_ends_when_its_future_says_so() {
+    let (url, broker) = broker("app-embedded");
+    let broker = Arc::new(broker);
+    create_topic(&*broker, "lines", 1).unwrap();
+    LineFeed::to("lines").append(&*broker, "g", io::Cursor::new("a\n")).unwrap();
+    create_topic(&*broker, "totals", 1).unwrap();
+    let seen = Arc::clone(&broker);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let app = app().set("broker", url).set("processing.guarantee", "exactly_once");
+    let summary = runtime.block_on(app.run_until(async move {
+        let mut tick = tokio::time::interval(std::time::Duration::from_millis(5));
+        while totals(&seen, "").is_empty() {
+            tick.tick().await;
+        }
+    }));
+    let summary = summary.unwrap().unwrap();
+    assert!(!summary.reached_end);
+    assert_eq!(totals(&broker, ""), rows(&[("a", 1)]));
+}
+
+#[test]
+fn a_failing_input_stops_the_run_with_a_commit_and_is_reported() {
+    let (url, broker) = broker("app-input-fails");
+    let text = text_file("1 a\nx b\n");
+    let feed = LineFeed::to("lines").timestamp(|line| {
+        let time = line.split(' ').next().unwrap_or_default();
+        time.parse().map(thalweg_connectors::Timestamp)
+    });
+    let (code, text) = run(&app().input(feed), &["run", "--broker", &url, "--input", &text.path]);
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        text.starts_with(
+            "error: cannot take the line at byte 4 of the input: no timestamp found\n  because: "
+        ),
+        "{text}"
+    );
+    assert_eq!(totals(&broker, ""), rows(&[]));
+}
+
+#[test]
+fn describe_and_config_need_no_broker() {
+    let seen = Mutex::new(Vec::new());
+    for command in ["describe", "config", "--version", "--help"] {
+        seen.lock().unwrap().push(run(&app(), &[command]));
+    }
+    assert!(seen.into_inner().unwrap().iter().all(|(code, text)| *code == 0 && text.is_empty()));
+}
