@@ -325,3 +325,14 @@ fn state_moves_to_another_thread_with_its_task() {
     fn movable(_: impl Send) {}
     movable(fresh());
 }
+
+#[test]
+fn facts_without_a_format_version_make_the_task_corrupted() {
+    let mut engine = engine_with_fact("position/disk", &[0; 8]);
+    let family = engine.family(FACTS_FAMILY).unwrap();
+    let delete = WriteOp::Delete(family, b"format");
+    engine.write(&WriteOps { ops: vec![delete], restorable: false }).unwrap();
+    let error = TaskState::open(engine, specs()).err().unwrap();
+    assert_eq!(error.class(), ErrorClass::TaskCorrupted);
+    assert!(error.to_string().contains("'format'"), "{error}");
+}
