@@ -155,6 +155,11 @@ impl Metrics {
         Arc::clone(partitions.entry(tp.clone()).or_default())
     }
 
+    /// Forgets input partitions that another process reads now.
+    pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
+        locked(&self.partitions).retain(|tp, _| !partitions.contains(tp));
+    }
+
     pub(crate) fn restore(
         &self,
         task: TaskId,

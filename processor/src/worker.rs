@@ -182,7 +182,7 @@ impl Worker {
         }
         if !news.revoked.is_empty() {
             self.commit()?;
-            self.close_tasks(&news.revoked)?;
+            self.give_up(&news.revoked)?;
             self.assignment.release()?;
             publish::count(&self.around.metrics.revoked, news.revoked.len() as u64);
         }
@@ -193,7 +193,14 @@ impl Worker {
     fn lose(&mut self, lost: &[TaskId]) -> Phase {
         tracing::warn!(worker = self.index, tasks = lost.len(), "tasks lost without a commit");
         self.take_back();
-        self.close_tasks(lost)
+        self.give_up(lost)
+    }
+
+    /// Closes tasks that are another member's from now on.
+    fn give_up(&mut self, tasks: &[TaskId]) -> Phase {
+        let inputs = slot::partitions(tasks.iter().filter_map(|id| self.slots.get(id)));
+        self.around.metrics.forget(&inputs);
+        self.close_tasks(tasks)
     }
 
     /// Closes tasks for which nothing is open.

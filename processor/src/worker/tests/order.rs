@@ -12,12 +12,12 @@ fn world() -> World {
     World::new(&[("orders", 1), ("users", 1), ("enriched", 1)])
 }
 
-/// Table rows at 0.., stream records from 20 000 on, both there before the start.
+/// Table rows at 0.., stream records from 20 000 on, both there before the start. The first record needs the last row.
 fn fill(world: &World) {
     let keys: Vec<String> = (0..COUNT).map(|n| format!("k{n}")).collect();
     let users: Vec<_> = (0..).zip(&keys).map(|(at, key)| (key.as_str(), "user", at)).collect();
     let orders: Vec<_> =
-        (20_000..).zip(&keys).map(|(at, key)| (key.as_str(), "order", at)).collect();
+        (20_000..).zip(keys.iter().rev()).map(|(at, key)| (key.as_str(), "order", at)).collect();
     world.write("users", &users);
     world.write("orders", &orders);
 }

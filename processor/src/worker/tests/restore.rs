@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
-use thalweg_connectors::{Backend, HeadersRef, NewRecord, Offset, ProducerOptions, Timestamp};
+use thalweg_connectors::{
+    Backend, HeadersRef, NewRecord, NewTopic, Offset, ProducerOptions, Timestamp,
+};
+use thalweg_state::{Engine, FACTS_FAMILY, WriteOp, WriteOps};
 
 use super::apps::{counting, joined};
 use super::world::{World, config, running_counts};
 use crate::metrics::MetricsSnapshot;
+use crate::topology::TaskId;
 use crate::worker::{Cycle, Slot, Worker};
 
 const WORDS: [&str; 6] = ["a", "b", "a", "c", "a", "b"];
@@ -59,13 +63,20 @@ fn a_lost_disk_is_restored_in_full() {
 }
 
 #[test]
-fn a_store_whose_changelog_was_made_anew_is_emptied() {
+fn a_store_whose_changelog_was_made_anew_is_restored_from_that() {
     let (world, topology) = (World::of_lines(1, &WORDS), counting());
     run(&world, &topology);
-    world.broker.admin().unwrap().delete(&["app-counts-changelog"]).unwrap();
-    world.write("lines", &[("a", "a", 50)]);
-    run(&world, &topology);
-    assert_eq!(world.totals().last(), Some(&("a".to_owned(), 1)));
+    // The stored position lies inside the new one: only the topic's identity tells.
+    let name = "app-counts-changelog";
+    let config = Default::default();
+    let mut admin = world.broker.admin().unwrap();
+    admin.delete(&[name]).unwrap();
+    admin.create(&[NewTopic { name: name.into(), partitions: 1, config }]).unwrap();
+    world.write(name, &[("b", "\0\0\0\0\0\0\0\x07", 0); 20]);
+    world.write("lines", &[("a", "a", 50), ("b", "b", 51)]);
+    assert_eq!(run(&world, &topology).records_restored(), 20);
+    let last = world.totals().split_off(WORDS.len());
+    assert_eq!(last, [("a".to_owned(), 1), ("b".to_owned(), 8)]);
 }
 
 #[test]
@@ -124,7 +135,7 @@ fn running_tasks_go_on_while_others_restore() {
     run(&world, &topology);
     // Of two tasks, one has lost its state.
     let mut image = world.disk.image();
-    image.remove(&crate::TaskId { subtopology: 0, partition: 0 });
+    image.remove(&TaskId { subtopology: 0, partition: 0 });
     world.disk.restore(image);
     let mut config = config();
     config.restore_records_max = 1;
@@ -228,4 +239,21 @@ fn stream_time_goes_on_after_a_restart() {
     world.settle(&mut [&mut worker]).unwrap();
     let times = worker.slots.values_mut().filter_map(Slot::running).map(|task| task.stream_time());
     assert_eq!(times.collect::<Vec<_>>(), [Timestamp(5)]);
+}
+
+#[test]
+fn damaged_local_state_is_discarded_and_restored() {
+    let (world, topology) = (World::of_lines(1, &WORDS), counting());
+    run(&world, &topology);
+    let mut image = world.disk.image();
+    let engine = image.get_mut(&TaskId { subtopology: 0, partition: 0 }).unwrap();
+    let facts = engine.family(FACTS_FAMILY).unwrap();
+    let damage = WriteOp::Put(facts, b"position/counts", b"not a number");
+    engine.write(&WriteOps { ops: vec![damage], restorable: false }).unwrap();
+    world.disk.restore(image);
+    world.write("lines", &[("a", "a", 50)]);
+    let numbers = run(&world, &topology);
+    assert_eq!((numbers.records_restored(), numbers.recoveries), (6, 1));
+    let all: Vec<&str> = WORDS.into_iter().chain(["a"]).collect();
+    assert_eq!(world.totals(), running_counts(&all));
 }
