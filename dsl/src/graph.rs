@@ -153,14 +153,21 @@ impl Graph {
         self.open().nodes[id.0].name.clone()
     }
 
-    /// Names a node; a generated name's number stays used.
+    /// Names a node; a generated name's number stays used, but for custom processors that are named at once.
     #[track_caller]
     pub(crate) fn rename(&self, id: NodeId, name: &str) {
         let mut state = self.open();
         if let Err(e) = check_name(name) {
             state.errors.push(e);
         }
-        name.clone_into(&mut state.nodes[id.0].name);
+        let last = state.names.checked_sub(1);
+        let node = &mut state.nodes[id.0];
+        let newest =
+            last.filter(|n| node.named_without_number && node.name.ends_with(&format!("-{n:010}")));
+        name.clone_into(&mut node.name);
+        if let Some(number) = newest {
+            state.names = number;
+        }
     }
 
     /// Demands equal partition counts of the sources behind these nodes.

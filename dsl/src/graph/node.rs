@@ -21,6 +21,7 @@ pub(crate) struct NodeSpec {
     pub(super) effect: Effect,
     pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
     pub(super) connected: Vec<String>,
+    pub(super) named_without_number: bool,
 }
 
 /// What a node does to a stream, as far as an optimizer must know.
@@ -75,6 +76,7 @@ impl NodeSpec {
             effect: Effect::None,
             stores: Vec::new(),
             connected: Vec::new(),
+            named_without_number: false,
         }
     }
 
@@ -112,6 +114,13 @@ impl NodeSpec {
         self
     }
 
+    /// Gives the number of its generated name back when it is named: so Kafka Streams does with custom processors, and only there.
+    #[must_use]
+    pub(crate) fn named_without_number(mut self) -> Self {
+        self.named_without_number = true;
+        self
+    }
+
     /// Tells what it does to the stream.
     #[must_use]
     pub(crate) fn effect(mut self, effect: Effect) -> Self {
@@ -146,6 +155,7 @@ pub(super) struct GraphNode {
     pub(super) effect: Effect,
     pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
     pub(super) connected: Vec<String>,
+    pub(super) named_without_number: bool,
     /// Taken when it is written.
     pub(super) write: Option<Write>,
 }
@@ -163,6 +173,7 @@ impl GraphNode {
             effect: spec.effect,
             stores: spec.stores,
             connected: spec.connected,
+            named_without_number: spec.named_without_number,
             write: Some(spec.write),
         }
     }

@@ -67,11 +67,11 @@ impl State {
         while let Some(Reverse((_, i))) = ready.pop() {
             // what hangs on a node that could not be written is not reported again
             failed[i] = self.nodes[i].parents.iter().any(|p| failed[p.0]);
-            if !failed[i] {
-                if let Err(e) = self.write_node(i, topology, config) {
-                    self.errors.push(e);
-                    failed[i] = true;
-                }
+            if !failed[i]
+                && let Err(e) = self.write_node(i, topology, config)
+            {
+                self.errors.push(e);
+                failed[i] = true;
             }
             for child in &self.nodes[i].children {
                 waits_for[child.0] -= 1;
@@ -113,10 +113,10 @@ impl State {
             let names: Vec<&str> =
                 nodes.map(|n| n.source_name.as_deref().unwrap_or(&n.name)).collect();
             // a source that could not be written has been reported
-            if names.iter().all(|n| topology.node_ix(n).is_some()) {
-                if let Err(e) = topology.copartition(&names) {
-                    self.errors.push(e);
-                }
+            if names.iter().all(|n| topology.node_ix(n).is_some())
+                && let Err(e) = topology.copartition(&names)
+            {
+                self.errors.push(e);
             }
         }
     }

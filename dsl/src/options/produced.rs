@@ -26,7 +26,7 @@ pub(crate) enum Target<K, V> {
 /// let builder = StreamsBuilder::new();
 /// let orders = builder.stream(&Topic::<String, i64>::new("orders"));
 /// let billed = Topic::<String, i64>::new("billed");
-/// orders.to(Produced::to(&billed).partitioner(|_topic, _key, amount, partitions| (*amount % i64::from(partitions)) as i32));
+/// orders.to(Produced::to(&billed).partitioner(|_topic, _key, amount: &i64, partitions| (*amount % i64::from(partitions)) as i32));
 /// ```
 pub struct Produced<K, V> {
     pub(crate) target: Target<K, V>,

@@ -82,7 +82,6 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
     /// # Panics
     /// When the topology is built already.
     #[track_caller]
-    #[must_use = "it is the same stream"]
     pub fn named(self, name: impl AsRef<str>) -> Self {
         self.place.graph.rename(self.place.node, name.as_ref());
         self

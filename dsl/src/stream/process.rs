@@ -53,7 +53,9 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         P::VOut: Datum,
     {
         let name = self.place.graph.processor_name("KSTREAM-PROCESSOR-");
-        let spec = processor(name, supply(build), stores.into()).effect(Effect::ChangesKeys);
+        let spec = processor(name, supply(build), stores.into())
+            .effect(Effect::ChangesKeys)
+            .named_without_number();
         self.then_rekeyed(spec, Known::NONE)
     }
 }

@@ -258,7 +258,9 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
     {
         let name = self.place.graph.processor_name("KSTREAM-PROCESSVALUES-");
         let supplier = supply(move |setup| Ok(KeepsKeys(build(setup)?)));
-        let spec = processor(name, supplier, stores.into()).effect(Effect::ChangesValues);
+        let spec = processor(name, supplier, stores.into())
+            .effect(Effect::ChangesValues)
+            .named_without_number();
         self.then(spec, self.place.serdes.key_only())
     }
 }

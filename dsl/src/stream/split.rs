@@ -78,6 +78,18 @@ pub struct Split<K, V, M> {
 }
 
 /// What becomes of a branch. A name is enough in most cases.
+///
+/// ```
+/// # use thalweg::{Branched, KStream, StreamsBuilder, Topic};
+/// # let builder = StreamsBuilder::new();
+/// # let orders = builder.stream(&Topic::<String, i64>::new("orders"));
+/// let refunds = Topic::<String, i64>::new("refunds");
+/// let consumed = Branched::named("refund").with_consumer(move |s: KStream<String, i64>| {
+///     s.map_values(|_, amount| -amount).to(&refunds);
+/// });
+/// let branches = orders.split("order-").branch(consumed, |_, amount| *amount < 0).default_branch("usual");
+/// # assert_eq!(branches.names().collect::<Vec<_>>(), ["order-usual"]);
+/// ```
 pub struct Branched<K, V, M> {
     name: Name,
     #[expect(clippy::type_complexity, reason = "a closure over one stream type")]
