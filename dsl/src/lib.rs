@@ -24,6 +24,7 @@
 //!
 //! This crate knows no threads, clients or transactions: those are in `thalweg-processor` and below.
 
+mod app;
 mod builder;
 mod config;
 mod error;
@@ -48,6 +49,7 @@ mod table_store;
 mod windows;
 mod windows_grouped;
 
+pub use app::{App, AppError, AppErrorClass, ConfigError, Problem, Secret, feed};
 pub use builder::StreamsBuilder;
 pub use config::{BuildConfig, Optimization, StoreType};
 pub use error::BuildError;
@@ -75,15 +77,15 @@ pub use thalweg_connectors::JsonSerde;
 #[cfg(feature = "uuid")]
 pub use thalweg_connectors::UuidText;
 pub use thalweg_connectors::{
-    Accepts, Boolean, Datum, DefaultSerde, F32Be, F64Be, Field, Headers, I16Be, I32Be, I64Be,
-    Nullable, Offset, OffsetReset, RawBytes, Serde, SerdeError, SharedSerde, Timestamp, Topic,
-    Utf8, Void, datum,
+    Accepts, Backend, Boolean, Clock, Datum, DefaultSerde, F32Be, F64Be, Field, Headers, I16Be,
+    I32Be, I64Be, MemBroker, Nullable, Offset, OffsetReset, PortError, RawBytes, Serde, SerdeError,
+    SharedBackend, SharedSerde, SystemClock, Timestamp, Topic, Utf8, Void, datum, open,
 };
 pub use thalweg_processor::{
     BoxError, Change, ErrorClass, Extracted, Handle, KeyValue, LocalState, NodeError, OnError,
     Partitions, Processor, ProcessorContext, Punctuation, PunctuationType, Record, RecordContext,
-    RecordMetadata, SentRecord, Setup, Store, StoreDecl, TaskConfig, TaskError, TaskId, TestDriver,
-    TestDriverBuilder, TestEntry, TestInput, TestOutput, TestStore, TimerId, TimestampPolicy,
-    Timestamped, TimestampedKeyValue, TimestampedWindow, Topology, TopologyError, UsageError,
-    Window, WindowedKey,
+    RecordMetadata, RunError, SentRecord, Setup, StartError, Store, StoreDecl, Summary, TaskConfig,
+    TaskError, TaskId, TestDriver, TestDriverBuilder, TestEntry, TestInput, TestOutput, TestStore,
+    TimerId, TimestampPolicy, Timestamped, TimestampedKeyValue, TimestampedWindow, Topology,
+    TopologyError, UsageError, Window, WindowedKey,
 };
