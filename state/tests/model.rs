@@ -1,7 +1,7 @@
 //! A task's state against a plain sorted map, over random histories.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -71,6 +71,8 @@ struct Run {
     now: Model,
     committed: Model,
     next_position: i64,
+    /// Every key that was ever put.
+    touched: BTreeSet<Key>,
 }
 
 fn open(engine: Box<dyn Engine>, persistent: bool, cache_bytes: usize) -> TaskState {
@@ -110,7 +112,8 @@ impl Run {
         let Setting { persistent, cache_bytes, .. } = setting;
         let state = open(engine, persistent, cache_bytes);
         let (now, committed) = (Model::default(), Model::default());
-        Self { state, reopen, persistent, cache_bytes, now, committed, next_position: 0 }
+        let (next_position, touched) = (0, BTreeSet::new());
+        Self { state, reopen, persistent, cache_bytes, now, committed, next_position, touched }
     }
 
     fn apply(mut self, step: &Step) -> Self {
@@ -118,6 +121,7 @@ impl Run {
             Step::Put(key, value) => {
                 self.state.put(STORE, key, Some(value)).unwrap();
                 self.now.entries.insert(key.clone(), value.clone());
+                self.touched.insert(key.clone());
             }
             Step::Delete(key) => {
                 self.state.put(STORE, key, None).unwrap();
@@ -179,8 +183,10 @@ impl Run {
     /// Compares everything that can be read.
     fn check(&mut self, probe: &Key, range: &KeyRange) {
         assert_eq!(self.state.position(STORE), self.committed.position);
-        let found = self.state.get(STORE, probe).unwrap().map(<[u8]>::to_vec);
-        assert_eq!(found, self.now.entries.get(probe).cloned());
+        for key in self.touched.iter().chain([probe]) {
+            let found = self.state.get(STORE, key).unwrap().map(<[u8]>::to_vec);
+            assert_eq!(found, self.now.entries.get(key).cloned());
+        }
         for range in [range, &KeyRange::all(), &KeyRange::prefix(probe)] {
             let mut expected: Vec<(Key, Vec<u8>)> = self
                 .now
