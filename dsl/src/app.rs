@@ -78,7 +78,7 @@ pub struct App {
     topology: Topology,
     settings: Vec<(String, String)>,
     topics: Vec<(String, i32)>,
-    input: Option<LineFeed>,
+    inputs: Vec<LineFeed>,
     results: Option<Arc<Results>>,
 }
 
@@ -92,7 +92,13 @@ impl fmt::Debug for App {
 impl App {
     /// An application that runs this topology.
     pub fn new(topology: Topology) -> Self {
-        Self { topology, settings: Vec::new(), topics: Vec::new(), input: None, results: None }
+        Self {
+            topology,
+            settings: Vec::new(),
+            topics: Vec::new(),
+            inputs: Vec::new(),
+            results: None,
+        }
     }
 
     /// Sets a key in code: file, environment and command line still win. The command `config` lists the keys.
@@ -111,11 +117,12 @@ impl App {
         self
     }
 
-    /// Lets `run` take `--input FILE`: the lines of the files, or of standard input for `-`, are appended to a topic. Each line of a
-    /// file is appended exactly once, however often the application is killed and started again; see [`LineFeed`].
+    /// Lets `run` take `--input FILE`: the lines of the file, or of standard input for `-`, are appended to a topic. Each line of a
+    /// file is appended exactly once, however often the application is killed and started again; see [`LineFeed`]. An application
+    /// that declares several inputs takes `--input TOPIC=FILE`.
     #[must_use]
     pub fn input(mut self, feed: LineFeed) -> Self {
-        self.input = Some(feed);
+        self.inputs.push(feed);
         self
     }
 
@@ -153,12 +160,31 @@ impl App {
         ExitCode::from(code)
     }
 
+    /// Does what these arguments say; the first is the program's name. For programs that are more than one application, and for tests.
+    /// Unlike [`main`](Self::main), it leaves logging to the program.
+    ///
+    /// ```
+    /// # use thalweg::{App, StreamsBuilder, Topic};
+    /// # let builder = StreamsBuilder::new();
+    /// # let t = Topic::<String, String>::new("t");
+    /// # builder.stream(&t).to(&Topic::<String, String>::new("u"));
+    /// # let topology = builder.build()?;
+    /// App::new(topology).main_from(["my-app", "describe"]);
+    /// # Ok::<_, thalweg::BuildError>(())
+    /// ```
+    pub fn main_from<A: Into<OsString>>(&self, arguments: impl IntoIterator<Item = A>) -> ExitCode {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        let (code, text) = self.obey(arguments, std::env::vars_os().collect());
+        let _ = io::stderr().write_all(text.as_bytes());
+        ExitCode::from(code)
+    }
+
     /// Does what the command line says: exit code, and text for standard error.
     fn obey(&self, arguments: Vec<OsString>, variables: Vec<(OsString, OsString)>) -> (u8, String) {
         let name = arguments.first().map(Path::new).and_then(Path::file_stem);
         let shape = Shape {
             name: name.unwrap_or_default().to_string_lossy().into_owned(),
-            takes_input: self.input.is_some(),
+            takes_input: !self.inputs.is_empty(),
             has_results: self.results.is_some(),
         };
         let cli = match cli::parse(shape, arguments) {

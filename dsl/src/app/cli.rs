@@ -91,8 +91,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) until_end: bool,
     /// Append the lines of this file to the input topic, each once; `-` is standard input; may be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: Vec<PathBuf>,
+    #[arg(long, value_name = "[TOPIC=]FILE")]
+    pub(crate) input: Vec<String>,
     /// Write the results to this file instead of standard output
     #[arg(long, value_name = "FILE", requires = "until_end")]
     pub(crate) output: Option<PathBuf>,

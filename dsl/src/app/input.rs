@@ -16,8 +16,7 @@ const STDIN: &str = "-";
 
 /// What is to be fed.
 pub(super) struct Input {
-    pub(super) feed: LineFeed,
-    pub(super) paths: Vec<PathBuf>,
+    pub(super) texts: Vec<Text>,
     /// Where positions are kept: `<application.id>-input`.
     pub(super) group: String,
     pub(super) backend: SharedBackend,
@@ -27,6 +26,40 @@ pub(super) struct Input {
 pub(super) struct Feeding {
     stop: Arc<AtomicBool>,
     ended: oneshot::Receiver<Result<(), FeedError>>,
+}
+
+/// A text and the feed that takes it.
+pub(super) struct Text {
+    feed: LineFeed,
+    path: PathBuf,
+}
+
+impl Text {
+    /// Finds the feed for an argument of `--input`: `FILE`, or `TOPIC=FILE`.
+    pub(super) fn find(feeds: &[LineFeed], argument: &str) -> Result<Self, AppError> {
+        let named = argument.split_once('=').and_then(|(topic, path)| {
+            let feed = feeds.iter().find(|feed| **feed.topic() == *topic)?;
+            Some((feed, path))
+        });
+        let (feed, path) = match (named, feeds) {
+            (Some(named), _) => named,
+            (None, [only]) => (only, argument),
+            (None, []) => return Err(refused("the application declares no input".to_owned())),
+            (None, several) => {
+                let topics: Vec<String> =
+                    several.iter().map(|feed| format!("`{}`", feed.topic())).collect();
+                return Err(refused(format!(
+                    "write TOPIC=FILE, where the topic is one of {}",
+                    topics.join(", ")
+                )));
+            }
+        };
+        Ok(Self { feed: feed.clone(), path: path.into() })
+    }
+}
+
+fn refused(reason: String) -> AppError {
+    AppError::Option { option: "--input", reason }
 }
 
 impl Input {
@@ -51,24 +84,35 @@ impl Input {
     }
 
     fn feed_all(&self, stop: &Arc<AtomicBool>) -> Result<(), FeedError> {
-        for path in &self.paths {
-            let fed = self.feed_one(path, stop);
+        for Text { feed, path } in &self.texts {
+            let fed = self.feed_one(feed, path, stop);
             if stop.load(Ordering::SeqCst) {
                 return Ok(());
             }
             let Appended { lines, from, to } = fed?;
-            tracing::info!(input = %path.display(), topic = %self.feed.topic(), lines, from_byte = from, to_byte = to, "input appended");
+            let topic = feed.topic();
+            tracing::info!(
+                input = %path.display(), %topic, lines, from_byte = from, to_byte = to,
+                "input appended"
+            );
         }
         Ok(())
     }
 
-    fn feed_one(&self, path: &Path, stop: &Arc<AtomicBool>) -> Result<Appended, FeedError> {
-        let stoppable = |inner| Stoppable { inner, stop: Arc::clone(stop) };
+    fn feed_one(
+        &self,
+        feed: &LineFeed,
+        path: &Path,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Appended, FeedError> {
         if path.as_os_str() == STDIN {
             let text = Stoppable { inner: io::stdin(), stop: Arc::clone(stop) };
-            return self.feed.append_once(&*self.backend, &self.group, text);
+            return feed.append_once(&*self.backend, &self.group, text);
         }
-        self.feed.append_file_through(&*self.backend, &self.group, path, stoppable)
+        feed.append_file_through(&*self.backend, &self.group, path, |inner| Stoppable {
+            inner,
+            stop: Arc::clone(stop),
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use super::cli::{ReplayArgs, RunArgs};
 use super::config::Settings;
 use super::error::AppError;
 use super::http::Endpoint;
-use super::input::{Feeding, Input};
+use super::input::{Feeding, Input, Text};
 
 /// How often a long run says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -173,15 +173,11 @@ impl Run<'_> {
         if course.input.input.is_empty() {
             return Ok(None);
         }
-        let Some(feed) = &self.app.input else {
-            return Err(AppError::Option {
-                option: "--input",
-                reason: "the application declares no input".to_owned(),
-            });
-        };
+        let texts = course.input.input.iter();
         let input = Input {
-            feed: feed.clone(),
-            paths: course.input.input.clone(),
+            texts: texts
+                .map(|text| Text::find(&self.app.inputs, text))
+                .collect::<Result<_, _>>()?,
             group: format!("{}-input", course.application_id),
             backend: Arc::clone(backend),
         };

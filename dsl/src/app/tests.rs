@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bad_input;
+
 use std::sync::Mutex;
 
 use thalweg_connectors::{MemBroker, SystemClock, Topic};
@@ -140,7 +142,8 @@ fn a_replay_without_a_name_is_named_after_the_present_time() {
 #[test]
 fn wrong_options_end_with_exit_code_2_and_one_message() {
     let (url, _) = broker("app-options");
-    let without_input = App { input: None, ..app() };
+    let without_input = App { inputs: Vec::new(), ..app() };
+    let two_inputs = app().input(LineFeed::to("more"));
     for (app, arguments, message) in [
         (
             &app(),
@@ -184,6 +187,11 @@ fn wrong_options_end_with_exit_code_2_and_one_message() {
             &without_input,
             &["run", "--input", "x", "--broker", &url],
             "error: `--input` cannot be used: the application declares no input",
+        ),
+        (
+            &two_inputs,
+            &["run", "--input", "x", "--broker", &url],
+            "error: `--input` cannot be used: write TOPIC=FILE, where the topic is one of `lines`, `more`",
         ),
         (
             &app(),
@@ -261,7 +269,10 @@ fn a_failing_input_stops_the_run_with_a_commit_and_is_reported() {
         let time = line.split(' ').next().unwrap_or_default();
         time.parse().map(thalweg_connectors::Timestamp)
     });
-    let (code, text) = run(&app().input(feed), &["run", "--broker", &url, "--input", &text.path]);
+    let (code, text) = run(
+        &App { inputs: vec![feed], ..app() },
+        &["run", "--broker", &url, "--input", &text.path],
+    );
     assert_eq!(code, 1, "{text}");
     assert!(
         text.starts_with(
