@@ -22,7 +22,8 @@
 //! topology are [`Datum`]s: the standard ones are, one of yours needs a line, [`datum!`](datum)`(Order)`. A delete is `None` in the type.
 //! What is durable (stores, repartition topics) has a name of your choice.
 //!
-//! This crate knows no threads, clients or transactions: those are in `thalweg-processor` and below.
+//! [`App`] makes a program of a topology, with a command line of its own; [`TestDriver`] runs one without a broker. How tasks run and
+//! commit is not in this crate: see `thalweg-processor` and below.
 
 mod app;
 mod builder;

@@ -14,7 +14,7 @@ pub enum ErrorClass {
     TaskCorrupted,
     /// Close the tasks without committing and rejoin.
     Fenced,
-    /// Ask the handler: fail, skip or dead letter.
+    /// Ask the handler: fail, or drop and count.
     User,
     /// Stop the worker.
     Fatal,

@@ -17,7 +17,7 @@ pub enum ErrorClass {
     TaskCorrupted,
     /// Closes tasks without committing and rejoins.
     Fenced,
-    /// Asks the handler: fail, skip, dead letter.
+    /// User code or user data failed, and the handler said fail: stops the worker.
     User,
     /// Stops the worker.
     Fatal,
