@@ -1,0 +1,122 @@
+//! Signals, and two processes in one place.
+
+use rustix::process::Signal;
+
+use crate::support::Place;
+use crate::word_count::PROGRAM;
+
+const RUN: [&str; 5] = ["run", "--guarantee", "exactly_once", "--input", "-"];
+
+#[test]
+fn sigterm_and_sigint_commit_and_end_with_exit_code_0() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        // No commit is due before the end.
+        let arguments =
+            [&RUN[..3], &["--input", "text", "--set", "commit.interval.ms=9000"]].concat();
+        place.file("text", "a b a\n");
+        let mut running = place.start(PROGRAM, &arguments);
+        running.wait_for("input appended");
+        running.signal(signal);
+        let (status, log) = running.end();
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert!(log.contains("stopping: committing what is processed"), "{log}");
+        let results = place.results(PROGRAM, &["run", "--until-end"]);
+        assert_eq!(results, "2 a\n1 b\n");
+    }
+}
+
+#[test]
+fn a_run_says_at_its_start_what_it_promises() {
+    let running = Place::new().start(PROGRAM, &RUN);
+    let promise = "exactly-once on log://.thalweg/log: outputs, state and offsets commit together";
+    let lines: Vec<&str> = running.log().lines().filter(|line| line.contains(promise)).collect();
+    assert!(matches!(lines[..], [line] if line.contains(" INFO ")), "{}", running.log());
+}
+
+#[test]
+fn a_second_process_on_one_directory_is_refused_and_the_first_goes_on() {
+    let place = Place::new();
+    let mut first = place.start(PROGRAM, &RUN);
+    let second = place.run(PROGRAM, &["run", "--until-end"]);
+    assert_eq!(second.code, Some(1), "{}", second.stderr);
+    let message = "error: cannot open the broker `log://.thalweg/log`\n  because: ";
+    assert!(second.stderr.contains(message), "{}", second.stderr);
+
+    let elsewhere = ["run", "--until-end", "--broker", "log://elsewhere"];
+    let second = place.run(PROGRAM, &elsewhere);
+    assert_eq!(second.code, Some(1), "{}", second.stderr);
+    let message = "error: cannot start `word-count`\n  because: ";
+    assert!(second.stderr.contains(message), "{}", second.stderr);
+    assert!(second.stderr.contains(".thalweg/word-count"), "{}", second.stderr);
+
+    first.type_in("a\nb\na\n");
+    first.signal(Signal::TERM);
+    assert_eq!(first.end().0.code(), Some(0));
+}
+
+#[test]
+fn a_killed_process_leaves_everything_for_the_next_one() {
+    let place = Place::new();
+    let text: String = (0..20_000).map(|n| format!("w{} x\n", n % 100)).collect();
+    place.file("text", text);
+    let arguments = [&RUN[..3], &["--input", "text"]].concat();
+    let mut running = place.start(PROGRAM, &arguments);
+    running.wait_for("input appended");
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().0.code(), None);
+    let results = place.results(PROGRAM, &[&arguments[..], &["--until-end"]].concat());
+    assert!(results.ends_with("20000 x\n"), "{results}");
+    assert_eq!(results.lines().filter(|line| line.starts_with("200 w")).count(), 100);
+}
+
+#[test]
+fn an_unwritable_state_directory_is_named() {
+    let place = Place::new();
+    place.file("text", "a\n");
+    for directory in ["text/state", "/proc/self/state"] {
+        let run = ["run", "--until-end", "--input", "text"];
+        let ended = place.run(PROGRAM, &[&run[..], &["--state-dir", directory]].concat());
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("error: cannot start `word-count`\n"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(directory), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    }
+    assert_eq!(place.results(PROGRAM, &["run", "--until-end", "--input", "text"]), "1 a\n");
+}
+
+#[test]
+fn what_the_environment_says_wrong_is_named() {
+    let place = Place::new();
+    let mut command = place.command(PROGRAM, &["config"]);
+    command.env("THALWEG_NUM_STREAM_THREDS", "canary").env("THALWEG_POLL_MS", "soon");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("the nearest known one is `THALWEG_NUM_STREAM_THREADS`\n"), "{text}");
+    assert!(
+        text.contains(
+            "`poll.ms` cannot be `soon` (from the environment variable `THALWEG_POLL_MS`)"
+        ),
+        "{text}"
+    );
+    assert!(!text.contains("canary"), "{text}");
+}
+
+#[test]
+fn a_file_beside_the_program_is_its_configuration() {
+    let place = Place::new();
+    place.file("thalweg.toml", "broker = 'redis://me:canary@h'\n[state]\ndir = 'elsewhere'\n");
+    let config = place.results(PROGRAM, &["config"]);
+    assert!(config.contains("state.dir = elsewhere    # from `thalweg.toml`\n"), "{config}");
+    assert!(config.contains("broker = redis://me:***@h    # from `thalweg.toml`\n"), "{config}");
+    assert!(
+        config.contains("application.id = word-count    # from the application's code\n"),
+        "{config}"
+    );
+    let ended = place.run(PROGRAM, &["run"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    for text in [config, ended.stderr, ended.stdout] {
+        assert!(!text.contains("canary"), "{text}");
+    }
+}
