@@ -9,4 +9,5 @@
 //! cargo run --release -p thalweg-integration-tests --bin conformance -- integration-tests/conformance/scenarios
 //! ```
 
+pub mod bench;
 pub mod conformance;
