@@ -1,18 +1,21 @@
 //! The record cache: which keys of a store have updates that did not go downstream yet.
 //!
 //! The values themselves lie in the store's overlay; the cache knows the order, the value before, and the last record's context.
-//! Updates leave it at a commit, or when it holds more than its share of `statestore.cache.max.bytes`.
+//! Those of windows lie here as well: a store forgets a window that is out of retention, also when its last update still waits.
+//! Updates leave the cache at a commit, or when it holds more than its share of `statestore.cache.max.bytes`.
 
 use indexmap::IndexMap;
 
 use crate::record::RecordContext;
-use crate::stores::LocalStore;
+use crate::stores::{LocalStore, StoreShape};
 
 /// A key with an update that waits.
 #[derive(Debug)]
 pub(crate) struct Dirty {
     /// The store's value when the key became dirty.
     pub(crate) old: Option<Vec<u8>>,
+    /// The newest value of a window; of another key the store knows it.
+    pub(crate) newest: Option<Vec<u8>>,
     /// Of the last record that touched the key.
     pub(crate) context: RecordContext,
     /// Order of the last touch: updates leave in this order, as in Kafka Streams.
@@ -21,10 +24,17 @@ pub(crate) struct Dirty {
 
 type Keys = IndexMap<Vec<u8>, Dirty, foldhash::fast::FixedState>;
 
+/// The dirty keys of a store.
+#[derive(Debug)]
+struct Cached {
+    keys: Keys,
+    windowed: bool,
+}
+
 /// The dirty keys of all cached stores of a task.
 #[derive(Debug, Default)]
 pub(crate) struct RecordCache {
-    stores: Vec<Option<Keys>>,
+    stores: Vec<Option<Cached>>,
     bytes: usize,
     clock: u64,
 }
@@ -33,15 +43,14 @@ pub(crate) struct RecordCache {
 const ENTRY_OVERHEAD: usize = 120;
 
 impl RecordCache {
-    /// Prepares for the stores of a task: which of them are cached.
-    pub(crate) fn new(cached: impl IntoIterator<Item = bool>) -> Self {
-        let keys = || Keys::with_hasher(foldhash::fast::FixedState::with_seed(0));
-        let stores = cached.into_iter().map(|c| c.then(keys)).collect();
-        Self {
-            stores,
-            bytes: 0,
-            clock: 0,
-        }
+    /// Prepares for the stores of a task: which of them are cached, and what they are.
+    pub(crate) fn new(cached: impl IntoIterator<Item = Option<StoreShape>>) -> Self {
+        let cached_store = |shape| {
+            let keys = Keys::with_hasher(foldhash::fast::FixedState::with_seed(0));
+            Cached { keys, windowed: matches!(shape, StoreShape::Window { .. }) }
+        };
+        let stores = cached.into_iter().map(|shape| shape.map(cached_store)).collect();
+        Self { stores, bytes: 0, clock: 0 }
     }
 
     /// Bytes held, values included.
@@ -49,44 +58,41 @@ impl RecordCache {
         self.bytes
     }
 
-    /// Notes an update; `old` is asked for the value before when the key was clean.
+    /// Notes an update to this value; `old` is asked for the value before when the key was clean.
     pub(crate) fn touch<E>(
         &mut self,
         store: LocalStore,
         key: &[u8],
-        value_len: usize,
+        value: Option<&[u8]>,
         context: RecordContext,
         old: impl FnOnce() -> Result<Option<Vec<u8>>, E>,
     ) -> Result<(), E> {
         self.clock += 1;
-        let Some(keys) = &mut self.stores[store.0] else {
+        let Some(Cached { keys, windowed }) = &mut self.stores[store.0] else {
             return Ok(());
         };
+        let value_len = value.map_or(0, <[u8]>::len);
+        let value = value.filter(|_| *windowed);
         if let Some(dirty) = keys.get_mut(key) {
             (dirty.context, dirty.touched) = (context, self.clock);
+            replace(&mut dirty.newest, value);
             return Ok(());
         }
         let old = old()?;
         self.bytes += key.len() + value_len + ENTRY_OVERHEAD;
-        keys.insert(
-            key.to_vec(),
-            Dirty {
-                old,
-                context,
-                touched: self.clock,
-            },
-        );
+        let newest = value.map(<[u8]>::to_vec);
+        keys.insert(key.to_vec(), Dirty { old, newest, context, touched: self.clock });
         Ok(())
     }
 
     /// Takes everything out of a store's cache, in order of the last touch.
     pub(crate) fn drain(&mut self, store: LocalStore) -> Vec<(Vec<u8>, Dirty)> {
-        let Some(keys) = &mut self.stores[store.0] else {
+        let Some(Cached { keys, .. }) = &mut self.stores[store.0] else {
             return Vec::new();
         };
         let mut entries: Vec<_> = keys.drain(..).collect();
         entries.sort_unstable_by_key(|(_, dirty)| dirty.touched);
-        if self.stores.iter().flatten().all(Keys::is_empty) {
+        if self.is_empty() {
             self.bytes = 0;
         }
         entries
@@ -94,6 +100,17 @@ impl RecordCache {
 
     /// Is nothing waiting?
     pub(crate) fn is_empty(&self) -> bool {
-        self.stores.iter().flatten().all(Keys::is_empty)
+        self.stores.iter().flatten().all(|store| store.keys.is_empty())
+    }
+}
+
+/// Sets a value, in the memory of the one before.
+fn replace(old: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
+    match (old.as_mut(), new) {
+        (Some(old), Some(new)) => {
+            old.clear();
+            old.extend_from_slice(new);
+        }
+        (_, new) => *old = new.map(<[u8]>::to_vec),
     }
 }

@@ -342,7 +342,7 @@ impl Task {
 
     fn flush_store(&mut self, store: LocalStore, output: &mut Collector) -> Result<(), TaskError> {
         let owner = self.graph.shared.stores[store.0].owner;
-        for (key, dirty) in self.graph.shared.cache.drain(store) {
+        for (key, mut dirty) in self.graph.shared.cache.drain(store) {
             let shared = &mut self.graph.shared;
             let context = &dirty.context;
             shared.origin = context
@@ -351,15 +351,15 @@ impl Task {
                 .map(|m| TopicPartition::new(m.topic.clone(), m.partition));
             shared.offset = context.metadata.as_ref().map_or(Offset(-1), |m| m.offset);
             (shared.timestamp, shared.headers) = (context.timestamp, context.headers.clone());
-            let entry = (&key[..], dirty.old.as_deref());
-            let new = flush_entry(shared, output, store, entry, context.timestamp);
+            let timestamp = context.timestamp;
+            let new = flush_entry(shared, output, store, (&key, &mut dirty), timestamp);
             let new = new.map_err(|e| task_error(self.id(), e))?;
             if new.is_none() && dirty.old.is_none() {
                 continue;
             }
             if let Some(owner) = owner {
-                let entry =
-                    Flushed { key: &key, new: new.as_deref(), old: dirty.old.as_deref(), context };
+                let (new, old, context) = (new.as_deref(), dirty.old.as_deref(), &dirty.context);
+                let entry = Flushed { key: &key, new, old, context };
                 self.visit(owner, output, |node, context| node.flush(entry, context))?;
             }
         }

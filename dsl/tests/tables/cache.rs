@@ -1,6 +1,9 @@
 //! The record cache: one update per key and commit, with the time and headers of the latest record.
 
-use thalweg::{KStream, Materialized, StreamsBuilder, TaskConfig, TestDriver, TimeWindows};
+use thalweg::{
+    BoxError, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, KStream, Materialized, Stores,
+    StreamsBuilder, TaskConfig, TestDriver, TimeWindows,
+};
 
 use crate::support::{
     Cache, Text, counts, ms, numbers, pipe, start, text, texts, window_counts, windowed,
@@ -46,6 +49,47 @@ fn windowed_updates_wait_in_the_cache_per_window() {
     pipe(&mut driver, &input, &[("a", "x y", 7), ("a", "z", 12)]);
     let expected = ["a[0,10)=2@7", "a[5,15)=2@7", "a[5,15)=3@12", "a[10,20)=1@12"];
     assert_eq!(window_counts(&mut out), expected);
+}
+
+/// Forwards a record for each number in a text, at that time.
+struct Times;
+
+impl FixedKeyProcessor for Times {
+    type Key = Option<String>;
+    type VIn = Option<String>;
+    type VOut = Option<String>;
+
+    fn process(
+        &mut self,
+        context: &mut FixedKeyContext<'_, '_, '_, Option<String>, Option<String>>,
+        record: FixedKeyRecord<Option<String>, Option<String>>,
+    ) -> Result<(), BoxError> {
+        for time in record.value.iter().flat_map(|times| times.split(' ')) {
+            let mut at_time = record.clone();
+            at_time.timestamp.0 = time.parse()?;
+            context.forward(at_time)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn windows_that_leave_the_store_before_the_commit_are_sent_and_logged_all_the_same() {
+    let input = text("in");
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(&input)
+        .process_values(Stores::none(), |_| Ok(Times))
+        .group_by_key()
+        .windowed_by(TimeWindows::of_size(ms(10)).no_grace())
+        .count("w")
+        .to(&windowed("out", 10));
+    let mut driver = start(&builder, Cache::On);
+    let mut out = driver.output(&windowed("out", 10));
+    pipe(&mut driver, &input, &[("a", "3", 0), ("a", "4 5 25 900000", 0)]);
+    let expected = ["a[0,10)=1@3", "a[0,10)=3@5", "a[20,30)=1@25", "a[900000,900010)=1@900000"];
+    assert_eq!(window_counts(&mut out), expected);
+    assert_eq!(driver.read_raw("app-w-changelog").len(), expected.len());
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use thalweg_connectors::{HeadersRef, NewRecord, Timestamp, TopicSlot};
 use thalweg_state::values::decode_timestamped;
-use thalweg_state::window::{parse_window_store_key, window_store_key};
+use thalweg_state::window::window_store_key;
 use thalweg_state::{Put, StoreIx};
 
 use super::def::{LocalStore, StoreShape};
+use crate::cache::Dirty;
 use crate::collector::Collector;
 use crate::context::Shared;
 use crate::error::{NodeError, NodeResult};
@@ -75,7 +76,7 @@ impl Shared {
         if task_store.cached {
             let context = self.record_context();
             let state = &mut self.state;
-            self.cache.touch(store, key, local.map_or(0, <[u8]>::len), context, || {
+            self.cache.touch(store, key, local, context, || {
                 state.get(ix, key).map(|v| v.map(<[u8]>::to_vec))
             })?;
         }
@@ -109,7 +110,7 @@ impl Shared {
                 let old = state.window_fetch(ix, key, start.0)?;
                 Ok::<_, NodeError>(old.map(<[u8]>::to_vec))
             };
-            self.cache.touch(store, &full_key, local.map_or(0, <[u8]>::len), context, old)?;
+            self.cache.touch(store, &full_key, local, context, old)?;
         }
         let put = self.state.window_put(ix, key, start.0, local)?;
         if matches!(put, Put::Expired { .. }) {
@@ -124,20 +125,6 @@ impl Shared {
         self.window_key_buffer = full_key;
         Ok(())
     }
-
-    /// The local value behind a cache key.
-    fn cached_value(&mut self, store: LocalStore, key: &[u8]) -> NodeResult<Option<&[u8]>> {
-        let TaskStore { ix, shape, .. } = self.stores[store.0];
-        match shape {
-            StoreShape::KeyValue => Ok(self.state.get(ix, key)?),
-            StoreShape::Window { .. } => {
-                let parsed = parse_window_store_key(key).ok_or_else(|| {
-                    NodeError::user("a cached window key is too short".to_owned())
-                })?;
-                Ok(self.state.window_fetch(ix, parsed.key, parsed.start_ms)?)
-            }
-        }
-    }
 }
 
 /// Logs an update that leaves the cache; returns the newest local value. A key that came and went within the cache leaves no
@@ -146,15 +133,15 @@ pub(crate) fn flush_entry(
     shared: &mut Shared,
     output: &mut Collector,
     store: LocalStore,
-    (key, old): (&[u8], Option<&[u8]>),
+    (key, dirty): (&[u8], &mut Dirty),
     fallback_time: Timestamp,
 ) -> NodeResult<Option<Vec<u8>>> {
-    let (timestamped, changelog, owned) = {
-        let store = &shared.stores[store.0];
-        (store.timestamped, store.changelog, store.owner.is_some())
+    let TaskStore { ix, shape, timestamped, changelog, owner, .. } = shared.stores[store.0];
+    let local = match shape {
+        StoreShape::KeyValue => shared.state.get(ix, key)?.map(<[u8]>::to_vec),
+        StoreShape::Window { .. } => dirty.newest.take(),
     };
-    let local = shared.cached_value(store, key)?.map(<[u8]>::to_vec);
-    if owned && local.is_none() && old.is_none() {
+    if owner.is_some() && local.is_none() && dirty.old.is_none() {
         return Ok(None);
     }
     if let Some(target) = changelog {

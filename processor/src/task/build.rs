@@ -37,12 +37,9 @@ pub struct TaskSpec<'a> {
 
 impl TaskSpec<'_> {
     fn store_entries(&self) -> impl Iterator<Item = &StoreEntry> {
-        self.stores.iter().map(|no| {
-            self.topology
-                .stores()
-                .nth(no.0 as usize)
-                .expect("a store of this topology")
-        })
+        self.stores
+            .iter()
+            .map(|no| self.topology.stores().nth(no.0 as usize).expect("a store of this topology"))
     }
 
     /// Builds the task on an engine; its stores still have to be restored, its inputs positioned, and its nodes initialized.
@@ -58,7 +55,7 @@ impl TaskSpec<'_> {
         let state = TaskState::open(engine, specs)?;
         let changelogs: Vec<_> = self.store_entries().map(|e| self.changelog(e)).collect();
         let stores = self.task_stores(&changelogs, output)?;
-        let cache = RecordCache::new(stores.iter().map(|s| s.cached));
+        let cache = RecordCache::new(stores.iter().map(|s| s.cached.then_some(s.shape)));
         let shared = Shared {
             task: self.id,
             config: Arc::clone(&self.config),
@@ -79,10 +76,7 @@ impl TaskSpec<'_> {
             value_buffer: Vec::new(),
             window_key_buffer: Vec::new(),
         };
-        let mut graph = Graph {
-            slots: Vec::new(),
-            shared,
-        };
+        let mut graph = Graph { slots: Vec::new(), shared };
         self.build_nodes(&mut graph)?;
         let (sources, source_nodes, inputs) = self.build_sources();
         Ok(Task {
@@ -117,9 +111,7 @@ impl TaskSpec<'_> {
         let mut stores = Vec::new();
         for (i, (entry, changelog)) in self.store_entries().zip(changelogs).enumerate() {
             let def = &entry.def;
-            let written = changelog
-                .as_ref()
-                .filter(|_| entry.source_as_changelog.is_none());
+            let written = changelog.as_ref().filter(|_| entry.source_as_changelog.is_none());
             let changelog = match written {
                 Some(tp) => Some((output.topic(&tp.topic)?.slot, tp.partition)),
                 None => None,
@@ -182,10 +174,7 @@ impl TaskSpec<'_> {
     fn stores_of(&self, node: &NodeDef) -> Vec<(LocalStore, &StoreDef)> {
         let local = |no: &StoreNo| self.stores.iter().position(|s| s == no).map(LocalStore);
         let def = |no: &StoreNo| self.topology.stores().nth(no.0 as usize).map(|e| &e.def);
-        node.stores
-            .iter()
-            .filter_map(|no| Some((local(no)?, def(no)?)))
-            .collect()
+        node.stores.iter().filter_map(|no| Some((local(no)?, def(no)?))).collect()
     }
 
     fn build_sources(&self) -> (Vec<Box<dyn Source>>, Vec<NodeIx>, Vec<Input>) {
@@ -196,11 +185,7 @@ impl TaskSpec<'_> {
             };
             for topic in &def.topics {
                 let topic = topic.resolve(&self.config.application_id);
-                if self
-                    .partitions
-                    .get(&topic)
-                    .is_some_and(|n| self.id.partition < *n)
-                {
+                if self.partitions.get(&topic).is_some_and(|n| self.id.partition < *n) {
                     inputs.push(Input::new(
                         TopicPartition::new(topic, self.id.partition),
                         sources.len(),
