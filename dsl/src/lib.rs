@@ -1,29 +1,46 @@
-//! Stream processing of the Kafka Streams kind: topologies written in a fluent, typed language, run one task per partition with local
+//! Stream processing of the Kafka Streams kind: topologies written in a fluent, typed language run one task per partition, with local
 //! state and exactly-once commits.
 //!
 //! ```
-//! use thalweg::{StreamsBuilder, Topic};
+//! use thalweg::{StreamsBuilder, TaskConfig, TestDriver, Topic};
 //!
-//! let visits = Topic::<String, String>::new("visits");
-//! let alarms = Topic::<String, String>::new("alarms");
+//! let lines = Topic::<(), String>::new("lines");
+//! let totals = Topic::<String, i64>::new("word-totals");
 //!
 //! let builder = StreamsBuilder::new();
 //! builder
-//!     .stream(&visits)
-//!     .filter(|_user, page| page.starts_with("/admin"))
-//!     .map_values(|user, page| format!("{user} saw {page}"))
-//!     .to(&alarms);
+//!     .stream(&lines)
+//!     .flat_map_values(|(), line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+//!     .group_by("by-word", |(), word| word.clone())
+//!     .count("word-counts")
+//!     .to(&totals);
 //! let topology = builder.build()?;
-//! # let _ = topology;
-//! # Ok::<_, thalweg::BuildError>(())
+//!
+//! // in a test: no broker, and the test sets the time
+//! let mut driver = TestDriver::new(&topology, TaskConfig::new("word-count"))?;
+//! driver.input(&lines).pipe((), "to be or not to be".to_owned(), 1)?;
+//! let counts = driver.output(&totals).read_pairs()?;
+//! assert_eq!(counts.last(), Some(&("be".to_owned(), 2)));
+//! # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! A [`Topic`] says how its records are read and written; it is declared once and used everywhere. Types that travel through a
-//! topology are [`Datum`]s: the standard ones are, one of yours needs a line, [`datum!`](datum)`(Order)`. A delete is `None` in the type.
-//! What is durable (stores, repartition topics) has a name of your choice.
+//! # The ideas
 //!
-//! [`App`] makes a program of a topology, with a command line of its own; [`TestDriver`] runs one without a broker. How tasks run and
-//! commit is not in this crate: see `thalweg-processor` and below.
+//! - A [`Topic`] says how its records are read and written. It is declared once and used everywhere: source, sink, test. Stores are
+//!   declared in the same way.
+//! - Whatever travels through a topology is a [`Datum`]. The standard types are; one of yours needs a line,
+//!   [`datum!`](datum)`(Order)`. A delete is `None` in the type, never a null in disguise.
+//! - What is durable (a store, a repartition topic) has a name of your choice. A stream whose keys were changed is of another type
+//!   ([`Rekeyed`]), and the compiler asks for the name of its repartition topic.
+//! - Operators record and never fail; [`StreamsBuilder::build`] returns every mistake at once.
+//! - On the wire all is as in Kafka Streams: internal topics, stores and generated names, so that either can take over from the other.
+//!
+//! # Where to go next
+//!
+//! [`StreamsBuilder`] starts streams and tables; [`KStream`], [`KTable`] and [`KGroupedStream`] have the operators;
+//! [`Processor`] is for logic of your own; [`App`] makes a topology a program; [`TestDriver`] tests it.
+//!
+//! This crate knows no threads, clients or transactions: those are in `thalweg-processor` and below.
 
 mod app;
 mod builder;

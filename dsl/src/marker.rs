@@ -33,7 +33,7 @@ impl Keys for Rekeyed {
 #[diagnostic::on_unimplemented(
     message = "the keys of this stream may have changed, so it has to be repartitioned under a name of your choice",
     label = "needs a stream with its keys in place",
-    note = "group with a name: `.group_by_key_via(\"by-customer\")`",
+    note = "name it in this step: `.group_by_key_via(\"by-customer\")`, `.join_table_via(\"by-customer\", …)`, `.to_table_via(\"by-customer\", …)`",
     note = "or repartition first: `.repartition(\"by-customer\")`; the topic is then `<application.id>-by-customer-repartition`"
 )]
 pub trait KeysInPlace: Keys {}

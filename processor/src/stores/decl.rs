@@ -132,14 +132,16 @@ fn given<K, V>(key: impl Serde<K>, value: impl Serde<V>) -> StoreSerdes<K, V> {
     StoreSerdes { key: Arc::new(key), value: Arc::new(value) }
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, KeyValue> {
+impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
     /// A key-value store.
-    pub fn key_value(name: impl Into<Arc<str>>) -> Self {
+    pub fn key_value(name: impl Into<Arc<str>>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Self::declare(name.into(), StoreShape::KeyValue, false, defaults())
     }
-}
 
-impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
     /// A key-value store with serdes of your choice.
     pub fn key_value_with(
         name: impl Into<Arc<str>>,
@@ -150,14 +152,16 @@ impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
     }
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, TimestampedKeyValue> {
+impl<K: 'static, V: 'static> Store<K, V, TimestampedKeyValue> {
     /// A key-value store whose values carry timestamps.
-    pub fn timestamped(name: impl Into<Arc<str>>) -> Self {
+    pub fn timestamped(name: impl Into<Arc<str>>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Self::declare(name.into(), StoreShape::KeyValue, true, defaults())
     }
-}
 
-impl<K: 'static, V: 'static> Store<K, V, TimestampedKeyValue> {
     /// A key-value store whose values carry timestamps, with shared serdes.
     pub fn timestamped_shared(
         name: impl Into<Arc<str>>,
@@ -173,14 +177,16 @@ fn window_shape(retention: Duration, size: Duration) -> StoreShape {
     StoreShape::Window { retention_ms: ms(retention), size_ms: ms(size), retain_duplicates: false }
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Store<K, V, Window> {
+impl<K: 'static, V: 'static> Store<K, V, Window> {
     /// A window store: windows of `size` can be read for `retention` of stream time after their start.
-    pub fn window(name: impl Into<Arc<str>>, retention: Duration, size: Duration) -> Self {
+    pub fn window(name: impl Into<Arc<str>>, retention: Duration, size: Duration) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Self::declare(name.into(), window_shape(retention, size), false, defaults())
     }
-}
 
-impl<K: 'static, V: 'static> Store<K, V, Window> {
     /// A window store with serdes of your choice.
     pub fn window_with(
         name: impl Into<Arc<str>>,
