@@ -9,7 +9,7 @@ set -euo pipefail
 called_from=$PWD
 source "$(dirname "${BASH_SOURCE[0]}")/.ci/setup.sh"
 
-job=01-word-count
+job=word-count
 work=.thalweg/run
 
 text=''
