@@ -37,6 +37,9 @@ impl<K: Datum, V: Datum> WindowedBy<K, V> for TimeWindows {
 
     fn over(self, grouped: &KGroupedStream<K, V>) -> Self::Stream {
         let grouping = grouped.grouping.clone();
+        if let Err(e) = self.check() {
+            grouping.place.graph.error(e);
+        }
         TimeWindowedStream { grouping, windows: self, window_key: PhantomData }
     }
 }
@@ -132,9 +135,6 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
         prefix: &str,
     ) -> KTable<WK, S> {
         let (Place { graph, serdes, .. }, windows) = (&self.grouping.place, self.windows);
-        if let Err(e) = windows.check() {
-            graph.error(e);
-        }
         let known = Known { key: serdes.key.clone().map(without_null), value };
         let store = store_name(graph, &materialized, prefix);
         let Kept { store: rows, key, value } =

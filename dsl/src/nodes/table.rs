@@ -67,7 +67,7 @@ where
         let (key, timestamp) = (&record.key, record.timestamp);
         match &record.value.new {
             Some(new) => context.store(&self.handle).put(key, new, timestamp)?,
-            None => context.store(&self.handle).delete(key, timestamp)?,
+            None => context.store(&self.handle).delete(key)?,
         }
         if self.cached { Ok(()) } else { context.forward(record) }
     }

@@ -223,12 +223,12 @@ impl<K: 'static, V: 'static> View<'_, K, V, TimestampedKeyValue> {
         self.with_key(key, |view, key| view.write(key, Some(value), timestamp))
     }
 
-    /// Deletes a key.
+    /// Deletes a key, at the time of the record under way.
     ///
     /// # Errors
     /// As for [`put`](Self::put).
-    pub fn delete(&mut self, key: &K, timestamp: Timestamp) -> NodeResult {
-        self.with_key(key, |view, key| view.write(key, None, timestamp))
+    pub fn delete(&mut self, key: &K) -> NodeResult {
+        self.with_key(key, |view, key| view.write(key, None, view.shared.timestamp))
     }
 
     /// Reads, changes and writes a key in one go, with its bytes made once. `change` is given the row, and says what it becomes

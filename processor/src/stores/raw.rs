@@ -61,7 +61,7 @@ fn log(
 
 impl Shared {
     /// Sets or deletes a key of a key-value store. `local` is the value in the store's local form: behind `timestamp` when the
-    /// store keeps one.
+    /// store keeps one. A delete has no such time: it is logged with that of the record under way.
     pub(crate) fn kv_put(
         &mut self,
         output: &mut Collector,
@@ -82,7 +82,10 @@ impl Shared {
         }
         self.state.put(ix, key, local)?;
         match changelog {
-            Some(target) => log(output, target, key, plain(timestamped, local)?, timestamp),
+            Some(target) => {
+                let timestamp = local.map_or(self.timestamp, |_| timestamp);
+                log(output, target, key, plain(timestamped, local)?, timestamp)
+            }
             None => Ok(()),
         }
     }
@@ -120,6 +123,7 @@ impl Shared {
             full_key.clear();
             window_store_key(key, start.0, put.seq(), &mut full_key);
             let value = plain(timestamped, local)?;
+            let timestamp = local.map_or(self.timestamp, |_| timestamp);
             log(output, target, &full_key, value, timestamp)?;
         }
         self.window_key_buffer = full_key;

@@ -175,12 +175,12 @@ impl<K: 'static, V: 'static> View<'_, K, V, TimestampedWindow> {
         self.with_key(key, |view, key| view.window_write(key, start, Some(value), timestamp))
     }
 
-    /// Deletes a key in a window.
+    /// Deletes a key in a window, at the time of the record under way.
     ///
     /// # Errors
     /// As for [`put`](Self::put).
-    pub fn delete(&mut self, key: &K, start: Timestamp, timestamp: Timestamp) -> NodeResult {
-        self.with_key(key, |view, key| view.window_write(key, start, None, timestamp))
+    pub fn delete(&mut self, key: &K, start: Timestamp) -> NodeResult {
+        self.with_key(key, |view, key| view.window_write(key, start, None, view.shared.timestamp))
     }
 
     /// Reads, changes and writes a key in a window in one go, with its bytes made once; see `update` of timestamped key-value

@@ -33,7 +33,8 @@ impl Sets {
     }
 }
 
-/// Splits the nodes into sub-topologies: numbered by source name first, as Kafka Streams does.
+/// Splits the nodes into sub-topologies: numbered by their first source, in the order in which sources were added, as Kafka Streams
+/// does; parts without a source come last.
 pub(super) fn sub_topologies(
     nodes: &IndexMap<Arc<str>, NodeDef>,
     stores: &IndexMap<Arc<str>, StoreEntry>,
@@ -46,13 +47,12 @@ pub(super) fn sub_topologies(
         store.nodes.windows(2).for_each(|pair| sets.join(pair[0].0 as usize, pair[1].0 as usize));
     }
     let is_source = |n: &NodeDef| matches!(n.kind, NodeKind::Source(_));
-    let mut by_name: Vec<(bool, &Arc<str>, usize)> =
-        nodes.values().enumerate().map(|(i, n)| (!is_source(n), &n.name, i)).collect();
-    by_name.sort();
+    let (sources, others): (Vec<_>, Vec<_>) =
+        nodes.values().enumerate().partition(|(_, node)| is_source(node));
     let mut numbers = BTreeMap::new();
-    for (_, _, i) in &by_name {
+    for (i, _) in sources.into_iter().chain(others) {
         let next = numbers.len();
-        numbers.entry(sets.root(*i)).or_insert(next);
+        numbers.entry(sets.root(i)).or_insert(next);
     }
     let mut result = vec![SubTopology { nodes: Vec::new(), stores: Vec::new() }; numbers.len()];
     for i in 0..nodes.len() {
