@@ -6,7 +6,7 @@ use std::{fs, panic};
 
 use clap::{Parser, ValueEnum};
 use thalweg_integration_tests::conformance::{
-    Crash, ExpectedFailures, Report, RunOptions, run, run_all, scenario_files,
+    Crash, EngineKind, ExpectedFailures, Report, RunOptions, run, run_all, scenario_files,
 };
 
 /// Runs conformance scenarios: files, or all `.json` files below folders.
@@ -15,6 +15,9 @@ struct Options {
     /// Restart the application in the middle of each input, with its stores as of the last commit or without them.
     #[arg(long, value_name = "STORES", num_args = 0..=1, default_missing_value = "kept")]
     crash: Option<Stores>,
+    /// What persistent stores are kept in.
+    #[arg(long, value_name = "ENGINE", default_value = "memory")]
+    engine: Engine,
     /// The list of scenarios that are known not to pass: succeed when exactly those fail.
     #[arg(long, value_name = "FILE")]
     expected: Option<PathBuf>,
@@ -41,6 +44,25 @@ impl From<Stores> for Crash {
     }
 }
 
+/// What persistent stores are kept in.
+#[derive(Clone, Copy, ValueEnum)]
+enum Engine {
+    /// The memory of this process.
+    Memory,
+    /// RocksDB, in a temporary directory.
+    #[value(name = "rocksdb")]
+    RocksDb,
+}
+
+impl From<Engine> for EngineKind {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Memory => Self::Memory,
+            Engine::RocksDb => Self::RocksDb,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     match conform(&Options::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -60,14 +82,19 @@ fn conform(options: &Options) -> Result<bool, String> {
             .map_err(|e| format!("cannot read {}: {e}", file.display()))
     });
     let expected = expected.transpose()?;
-    let how = RunOptions { crash: options.crash.map(Crash::from) };
+    let how = RunOptions { crash: options.crash.map(Crash::from), engine: options.engine.into() };
     let files = scenario_files(&options.paths).map_err(|e| e.to_string())?;
     if files.is_empty() {
         return Err("there is no scenario file under the given paths".into());
     }
     // A panic is reported with its scenario.
     panic::set_hook(Box::new(|_| {}));
-    let report = run_all(&files, |scenario| run(scenario, how));
+    let report = run_all(&files, |scenario| {
+        if let Some(why) = how.crash.and_then(|crash| crash.shows_in(scenario)) {
+            println!("not restarted: {}: {why}", scenario.name);
+        }
+        run(scenario, how)
+    });
     Ok(judge(&report, expected.as_ref()))
 }
 

@@ -38,6 +38,11 @@ impl ExpectedFailures {
         Self(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
+    /// The names on the list.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// Where the report does not agree with the list. Listed scenarios that did not run do not count.
     pub fn surprises(&self, report: &Report) -> Vec<Surprise> {
         let cases = report.cases().iter();

@@ -7,6 +7,8 @@
 mod adapt;
 mod builtin;
 mod compare;
+mod crash;
+mod engine;
 mod expected;
 mod expr;
 mod failure;
@@ -30,6 +32,8 @@ mod value;
 
 pub use self::serde::{Plain, SerdeSpec};
 pub use compare::{Aspect, Difference, compare};
+pub use crash::Crash;
+pub use engine::EngineKind;
 pub use expected::{ExpectedFailures, Surprise};
 pub use expr::{Env, Expr, Host, NoHost};
 pub use fault::{Fault, FaultKind};
@@ -37,7 +41,7 @@ pub use headers::HeaderList;
 pub use outcome::{ErrorKind, Failure, Outcome, Phase, QueryResult, StoreDump, is_unordered_query};
 pub use program::{Block, Forward, Outgoing, Port, Program, Punctuator, Statement, TimeKind};
 pub use report::{Case, Report, Verdict};
-pub use run::{Crash, RunOptions, run};
+pub use run::{RunOptions, run};
 pub use scenario::{Api, Checks, Config, InputItem, InputTopic, OutputTopic, Query, Scenario};
 pub use section::Section;
 pub use suite::{run_all, scenario_files};

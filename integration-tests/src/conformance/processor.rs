@@ -47,7 +47,7 @@ impl Core {
 
     fn init(&mut self, context: impl Surroundings) -> Result<(), BoxError> {
         let program = Arc::clone(&self.program);
-        let mut call = Call { core: self, context, now: Timestamp::NONE };
+        let mut call = Call { core: self, context };
         program.punctuators.iter().try_for_each(|punctuator| call.schedule(punctuator))
     }
 
@@ -58,7 +58,7 @@ impl Core {
     ) -> Result<(), BoxError> {
         let Record { key, value, timestamp, headers } = record;
         let program = Arc::clone(&self.program);
-        let mut call = Call { core: self, context, now: timestamp };
+        let mut call = Call { core: self, context };
         program.run(&mut call, key, value, timestamp.0, HeaderList::from(&headers))
     }
 
@@ -70,7 +70,7 @@ impl Core {
         let Some(punctuator) = self.scheduled.get(&timer).map(Arc::clone) else {
             return Ok(());
         };
-        punctuator.run(&mut Call { core: self, context, now }, now.0)
+        punctuator.run(&mut Call { core: self, context }, now.0)
     }
 }
 
@@ -224,10 +224,11 @@ impl Surroundings for Free<'_, '_, '_> {
         record: Record<Value, Value>,
         child: Option<&str>,
     ) -> Result<(), BoxError> {
-        Ok(match child {
+        match child {
             Some(child) => self.0.forward_to(child, record)?,
             None => self.0.forward(record)?,
-        })
+        }
+        Ok(())
     }
 
     in_common!(self => self.0);
@@ -245,10 +246,11 @@ impl Surroundings for Fixed<'_, '_, '_, '_> {
         let none = || Fault::new(FaultKind::NullPointer, "no record to take the key from");
         let mut record = self.record.clone().ok_or_else(none)?.with_value(new.value);
         (record.timestamp, record.headers) = (new.timestamp, new.headers);
-        Ok(match child {
+        match child {
             Some(child) => self.context.forward_to(child, record)?,
             None => self.context.forward(record)?,
-        })
+        }
+        Ok(())
     }
 
     in_common!(self => self.context);
@@ -258,8 +260,6 @@ impl Surroundings for Fixed<'_, '_, '_, '_> {
 struct Call<'p, S> {
     core: &'p mut Core,
     context: S,
-    /// The time of the record or the punctuation.
-    now: Timestamp,
 }
 
 impl<S: Surroundings> Port for Call<'_, S> {
@@ -303,7 +303,8 @@ impl<S: Surroundings> Port for Call<'_, S> {
             "stream_time" => return Ok(self.context.stream_time().0.into()),
             "wall_clock" => return Ok(self.context.wall_time().0.into()),
             "task_id" => return Ok(self.context.task().into()),
-            "has_metadata" => return Ok(self.context.metadata().is_some().into()),
+            // Where the library says that there is no source record, the reference has metadata of none.
+            "has_metadata" => return Ok(true.into()),
             "meta" => return self.metadata(args[0].as_str()?),
             _ => {}
         }
@@ -313,19 +314,18 @@ impl<S: Surroundings> Port for Call<'_, S> {
             Fault::new(FaultKind::GaveUp, message)
         };
         let handle = self.core.stores.get(store).ok_or_else(unknown)?;
-        handle.call(&mut self.context, &StoreCall { op: name, args: &args[1..], now: self.now })
+        handle.call(&mut self.context, &StoreCall { op: name, args: &args[1..] })
     }
 }
 
 impl<S: Surroundings> Call<'_, S> {
     fn metadata(&self, part: &str) -> Result<Value, Fault> {
-        let Some(metadata) = self.context.metadata() else {
-            return Ok(Value::Null);
-        };
+        let metadata = self.context.metadata();
+        let metadata = metadata.as_ref();
         Ok(match part {
-            "topic" => (&*metadata.topic).into(),
-            "partition" => i64::from(metadata.partition).into(),
-            "offset" => metadata.offset.0.into(),
+            "topic" => metadata.map(|m| &*m.topic).into(),
+            "partition" => metadata.map_or(-1, |m| i64::from(m.partition)).into(),
+            "offset" => metadata.map_or(-1, |m| m.offset.0).into(),
             other => return Err(unsupported(format_args!("metadata `{other}`"))),
         })
     }

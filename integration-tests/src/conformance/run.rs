@@ -9,8 +9,9 @@ use thalweg_processor::{
     InternalTopicDef, InternalTopicKind, LocalState, SentRecord, StoreShape, TaskError, TestDriver,
     Topology,
 };
-use thalweg_state::{Engine, MemEngine, StateError};
 
+use super::crash::Crash;
+use super::engine::{EngineKind, Engines};
 use super::failure::{Stop, kind_of};
 use super::functions::Calls;
 use super::interp;
@@ -26,17 +27,10 @@ use super::{
 /// How to run scenarios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Restart in the middle of the input, and what then is left of the stores.
+    /// Restart in the middle of the input, unless that [shows](Crash::shows_in).
     pub crash: Option<Crash>,
-}
-
-/// What a crash leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Crash {
-    /// The stores as of the last commit.
-    StoresKept,
-    /// Nothing: stores are rebuilt from their changelogs.
-    StoresLost,
+    /// What persistent stores are kept in.
+    pub engine: EngineKind,
 }
 
 /// A topology, and what building it told.
@@ -64,7 +58,8 @@ pub fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, Fault> {
     };
     let mut outcome = Outcome { branches: built.branches, ..Outcome::default() };
     names(scenario, &built.topology, &mut outcome);
-    match start(scenario, &built.topology, &settings, &defaults)? {
+    let engines = Engines::of(options.engine)?;
+    match start(scenario, &built.topology, &settings, &defaults, &engines)? {
         Ok(driver) => {
             let run = Run { scenario, driver, options, outcome: &mut outcome };
             run.finish()?;
@@ -127,15 +122,15 @@ fn start(
     topology: &Topology,
     settings: &Settings,
     defaults: &Defaults,
+    engines: &Engines,
 ) -> Result<Result<TestDriver, Failure>, Fault> {
     let failure = |kind, message| Failure { phase: Phase::Start, input_index: None, kind, message };
     if let Some(setting) = defaults.missing() {
         let message = format!("a serde is needed, and `{setting}` names none");
         return Ok(Err(failure(ErrorKind::BadConfig, message)));
     }
-    let engine = |_| -> Result<Box<dyn Engine>, StateError> { Ok(Box::new(MemEngine::new())) };
     let builder = TestDriver::builder(topology, settings.tasks.clone())
-        .engine(engine)
+        .engine(engines.factory())
         .wall_clock(scenario.config.initial_wall_clock_ms);
     match builder.start() {
         Ok(driver) => Ok(Ok(driver)),
@@ -169,8 +164,9 @@ struct Run<'s> {
 impl Run<'_> {
     fn finish(mut self) -> Result<(), Fault> {
         let middle = self.scenario.input.len() / 2;
+        let crash = self.options.crash.filter(|crash| crash.shows_in(self.scenario).is_none());
         for (index, item) in self.scenario.input.iter().enumerate() {
-            if let Some(crash) = self.options.crash.filter(|_| index == middle) {
+            if let Some(crash) = crash.filter(|_| index == middle) {
                 self.restart(crash)?;
             }
             if let Err(error) = self.input(item)? {
@@ -230,8 +226,7 @@ impl Run<'_> {
 
     fn query(&mut self, query: &Query) -> Result<(), Fault> {
         let Query { store, op, args } = query;
-        let now = self.driver.stream_time();
-        let answer = stores::query(&mut self.driver, store, &StoreCall { op, args, now });
+        let answer = stores::query(&mut self.driver, store, &StoreCall { op, args });
         let result = match answer {
             Ok(value) => value.to_json(),
             Err(fault) if ErrorKind::of_fault(&fault).is_none() => return Err(fault),

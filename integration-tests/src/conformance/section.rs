@@ -51,6 +51,22 @@ impl Section {
         self.0.keys().map(String::as_str)
     }
 
+    /// Visits this object and all objects inside it.
+    pub(crate) fn each_object(&self, visit: &mut dyn FnMut(&Map<String, Json>)) {
+        fn walk(json: &Json, visit: &mut dyn FnMut(&Map<String, Json>)) {
+            match json {
+                Json::Object(object) => {
+                    visit(object);
+                    object.values().for_each(|inner| walk(inner, visit));
+                }
+                Json::Array(items) => items.iter().for_each(|inner| walk(inner, visit)),
+                _ => {}
+            }
+        }
+        visit(&self.0);
+        self.0.values().for_each(|inner| walk(inner, visit));
+    }
+
     /// The operation of a step.
     ///
     /// # Errors

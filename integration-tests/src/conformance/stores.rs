@@ -186,8 +186,6 @@ pub(crate) fn connected(setup: &mut Setup<'_>) -> Result<BTreeMap<String, AnyHan
 pub(crate) struct StoreCall<'a> {
     pub(crate) op: &'a str,
     pub(crate) args: &'a [Value],
-    /// The time of the record under way.
-    pub(crate) now: Timestamp,
 }
 
 /// The context of a processor, as far as it opens stores.
@@ -315,7 +313,7 @@ fn timestamped(
         }
         "delete" => {
             let before = view.get(&args[0]).map_err(fault)?;
-            view.delete(&args[0], call.now).map_err(fault)?;
+            view.delete(&args[0]).map_err(fault)?;
             Ok(before.map(|v| v.value).into())
         }
         _ => key_value_read!(view, call),
