@@ -139,11 +139,9 @@ impl From<i64> for Tally {
     }
 }
 
-impl TryFrom<Tally> for i64 {
-    type Error = std::convert::Infallible;
-
-    fn try_from(tally: Tally) -> Result<Self, Self::Error> {
-        Ok(tally.0)
+impl From<Tally> for i64 {
+    fn from(tally: Tally) -> Self {
+        tally.0
     }
 }
 
