@@ -202,7 +202,8 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KGroupedTable<K, V> {
         let spec = NodeSpec::processor(name, supplier)
             .store(materialized.apply(rows.def().clone()), materialized.placed);
         let serdes = Known::both(key, value);
-        let place = Place::<K, V>::source(graph.clone(), repartitioned, Known::NONE).then(spec, serdes);
+        let place =
+            Place::<K, V>::source(graph.clone(), repartitioned, Known::NONE).then(spec, serdes);
         let queryable = materialized.name.given().cloned();
         KTable::at(place, Arc::new(AggregateRows { store: rows, send_old }), queryable)
     }
