@@ -136,6 +136,43 @@ fn what_a_lost_power_supply_takes_depends_on_the_durability() {
 }
 
 #[test]
+fn a_write_of_unknown_outcome_is_the_last_one_until_the_log_is_opened_anew() {
+    for happens in [true, false] {
+        let memory = LogMemory::new();
+        let bench = reopen(&memory);
+        bench.create("t", 1);
+        commit(&bench, "a", 1);
+        let mut producer = bench.transactional("id");
+        producer.begin().unwrap();
+        send(producer.as_mut(), "t", &["b"]);
+        producer.send_offsets(&offsets("t", 2), &nobody("g")).unwrap();
+        memory.fail_next_write(happens);
+        assert_eq!(kind(producer.commit()), PortErrorKind::Unknown);
+        let mut plain = bench.plain();
+        send(plain.as_mut(), "t", &["c"]);
+        let refused = plain.flush().map(drop).unwrap_err();
+        assert_eq!(refused.kind(), PortErrorKind::Fatal);
+        assert!(refused.to_string().contains("takes no more writes"), "{refused}");
+        assert_eq!(
+            kind(plain.commit_offsets(&offsets("t", 3), &nobody("g"))),
+            PortErrorKind::Fatal
+        );
+        assert_eq!(kind(bench.uninitialized("id").init_transactions()), PortErrorKind::Fatal);
+        let mut admin = bench.backend.admin().unwrap();
+        assert_eq!(kind(admin.delete(&["t"])), PortErrorKind::Fatal);
+        assert_eq!(bench.values("t"), ["a"], "what was there can be read");
+        drop((producer, plain, admin, bench));
+
+        let bench = reopen(&memory);
+        let (values, next) = if happens { (&["a", "b"][..], 2) } else { (&["a"][..], 1) };
+        assert_eq!(bench.values("t"), values);
+        assert_eq!(bench.committed("g", "t").unwrap().unwrap().offset, Offset(next));
+        commit(&bench, "d", 3);
+        assert_eq!(bench.values("t").last().map(String::as_str), Some("d"));
+    }
+}
+
+#[test]
 fn the_promise_says_what_is_survived() {
     let memory = LogMemory::new();
     let promise = |durability| log_on(&memory, durability).unwrap().backend.promise();

@@ -73,7 +73,7 @@ impl LogEngine {
         let placed = self.place(state, ended.work).and_then(|mut placement| {
             note_commit(&mut placement.changes, state, &ended.owner, &ended.offsets);
             let changes = mem::take(&mut placement.changes);
-            self.storage.write(changes, self.write)?;
+            self.store(changes)?;
             Ok(placement)
         });
         match placed {
@@ -118,7 +118,7 @@ impl LogEngine {
         let writing = lock(&self.writing);
         let mut placement = self.place(&lock(&self.state), stashed)?;
         let changes = mem::take(&mut placement.changes);
-        self.storage.write(changes, self.write)?;
+        self.store(changes)?;
         let went = lock(&self.state).publish(placement);
         drop(writing);
         self.shared.signal.arrived();
@@ -141,7 +141,7 @@ impl LogEngine {
         drop(state);
         let written = placed.and_then(|mut placement| {
             let changes = mem::take(&mut placement.changes);
-            self.storage.write(changes, self.write)?;
+            self.store(changes)?;
             Ok(placement)
         });
         let mut state = lock(&self.state);

@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::local::{
     Bounds, Catalog, Coordinator, Engine, FetchedRun, Held, Owner, Shared, TopicView, lock,
 };
 use crate::ports::{
-    Acknowledged, Clock, CommittedOffset, GroupMetadata, Isolation, NewTopic, PortResult, TopicInfo,
+    Acknowledged, Clock, CommittedOffset, GroupMetadata, Isolation, NewTopic, PortError,
+    PortErrorKind, PortResult, TopicInfo,
 };
 use crate::wire::{Offset, Timestamp, TopicPartition};
 
@@ -43,6 +45,8 @@ pub(super) struct LogEngine {
     pub(super) identity: String,
     pub(super) place: String,
     pub(super) storage: Box<dyn Storage>,
+    /// A write failed, and nobody knows whether it happened: nothing may be written on top of it.
+    in_doubt: AtomicBool,
     /// Dropped after the storage is closed.
     pub(super) _keep: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -72,8 +76,29 @@ impl LogEngine {
             identity,
             place,
             storage,
+            in_doubt: AtomicBool::new(false),
             _keep: None,
         })
+    }
+
+    /// Writes changes. After a write that failed, what is stored may differ from what memory says: all later ones are refused
+    /// until the log is opened anew, which reads what is there. The caller holds the writing lock.
+    pub(super) fn store(&self, changes: Changes) -> PortResult<()> {
+        if self.in_doubt.load(Ordering::SeqCst) {
+            return Err(PortError::new(
+                PortErrorKind::Fatal,
+                format!(
+                    "the log {:?} takes no more writes: an earlier one failed, and nobody knows whether it happened; \
+                     end the process and start it again",
+                    self.place
+                ),
+            ));
+        }
+        let written = self.storage.write(changes, self.write);
+        if written.is_err() {
+            self.in_doubt.store(true, Ordering::SeqCst);
+        }
+        written
     }
 
     pub(super) fn durability(&self) -> Durability {
@@ -173,7 +198,7 @@ impl Engine for LogEngine {
         let mut changes = Changes::default();
         let key = format::named(format::PRODUCER_PREFIX, id);
         changes.put(Family::Meta, key, format::marker(owner.epoch, committed));
-        self.storage.write(changes, self.write)?;
+        self.store(changes)?;
         Ok(owner)
     }
 
@@ -222,7 +247,7 @@ impl Engine for LogEngine {
         self.shared.groups.check(group)?;
         let mut changes = Changes::default();
         note_offsets(&mut changes, &group.group, offsets);
-        self.storage.write(changes, self.write)?;
+        self.store(changes)?;
         let mut state = lock(&self.state);
         state.coordinator.commit_offsets(&group.group, offsets.clone());
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::storage::{Change, Changes, Family, Pair, Scan, Storage, Visit, Write};
 use crate::local::lock;
-use crate::ports::PortResult;
+use crate::ports::{PortError, PortErrorKind, PortResult};
 
 type Image = BTreeMap<(Family, Vec<u8>), Vec<u8>>;
 
@@ -13,6 +13,8 @@ type Image = BTreeMap<(Family, Vec<u8>), Vec<u8>>;
 struct Images {
     now: Image,
     synced: Image,
+    /// The next write fails; does it happen all the same?
+    fails: Option<bool>,
 }
 
 /// What a log keeps when it runs in memory: [`LogBroker::on_memory`](crate::LogBroker::on_memory)
@@ -31,6 +33,11 @@ impl LogMemory {
     pub fn lose_power(&self) {
         let mut images = lock(&self.0);
         images.now = images.synced.clone();
+    }
+
+    /// Lets the next write fail with an unknown outcome: it happened, or it did not.
+    pub fn fail_next_write(&self, happens: bool) {
+        lock(&self.0).fails = Some(happens);
     }
 
     /// Flips bits: the stored value number `nth` (in key order, over everything stored) is changed
@@ -77,6 +84,12 @@ impl Storage for LogMemory {
 
     fn write(&self, changes: Changes, write: Write) -> PortResult<()> {
         let mut images = lock(&self.0);
+        let failure = images.fails.take().map(|happens| {
+            (happens, PortError::new(PortErrorKind::Unknown, "cannot write the log \"memory\""))
+        });
+        if let Some((false, error)) = failure {
+            return Err(error);
+        }
         for change in changes.0 {
             match change {
                 Change::Put(family, key, value) => {
@@ -94,7 +107,7 @@ impl Storage for LogMemory {
         if write == Write::Sync {
             images.synced = images.now.clone();
         }
-        Ok(())
+        failure.map_or(Ok(()), |(_, error)| Err(error))
     }
 }
 

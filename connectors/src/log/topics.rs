@@ -30,7 +30,7 @@ impl LogEngine {
             changes.put(Family::Meta, key, format::topic_value(&stored));
             let last = format::plain_value(&number.to_be_bytes());
             changes.put(Family::Meta, format::LAST_TOPIC_KEY.to_vec(), last);
-            self.storage.write(changes, self.write)?;
+            self.store(changes)?;
             state.last_topic = number;
             let partitions = (0..topic.partitions).map(|_| Partition::new(number));
             let id = recover::topic_id(&self.identity, number);
@@ -61,7 +61,7 @@ impl LogEngine {
                 let (from, to) = format::topic_range(number);
                 changes.delete_range(family, from, to);
             }
-            self.storage.write(changes, self.write)?;
+            self.store(changes)?;
             state.catalog.remove(name);
             state.coordinator.forget_topic(name);
         }
@@ -93,7 +93,7 @@ impl LogEngine {
             self.trim(tp, partition, &mut changes)?;
             starts.push((tp, start));
         }
-        self.storage.write(changes, self.write)?;
+        self.store(changes)?;
         let mut state = lock(&self.state);
         for (tp, start) in starts {
             state.catalog.partition_mut(tp)?.0.start = start;
