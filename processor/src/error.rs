@@ -7,25 +7,10 @@ use thalweg_state::StateError;
 
 use crate::topology::TaskId;
 
+pub use thalweg_txn::ErrorClass;
+
 /// An error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// What the run loop does about an error; it looks at nothing else.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ErrorClass {
-    /// Makes the same call again, within its deadline.
-    Retriable,
-    /// Aborts the transaction and reopens the tasks at the last commit.
-    Abortable,
-    /// Discards that task's local state and restores it.
-    TaskCorrupted,
-    /// Closes tasks without committing and rejoins.
-    Fenced,
-    /// User code or user data failed, and the handler said fail: stops the worker.
-    User,
-    /// Stops the worker.
-    Fatal,
-}
 
 /// What a node reports to the one that called it.
 ///
@@ -247,7 +232,7 @@ impl TaskError {
             | Self::Panicked { .. } => ErrorClass::User,
             Self::Port(e) => port_class(e.kind()),
             Self::State(e) => state_class(e.class()),
-            Self::Txn(e) => txn_class(e.class()),
+            Self::Txn(e) => e.class(),
         }
     }
 }
@@ -270,17 +255,5 @@ fn state_class(class: thalweg_state::ErrorClass) -> ErrorClass {
         S::Fenced => ErrorClass::Fenced,
         S::User => ErrorClass::User,
         S::Fatal => ErrorClass::Fatal,
-    }
-}
-
-fn txn_class(class: thalweg_txn::ErrorClass) -> ErrorClass {
-    use thalweg_txn::ErrorClass as T;
-    match class {
-        T::Retriable => ErrorClass::Retriable,
-        T::Abortable => ErrorClass::Abortable,
-        T::TaskCorrupted => ErrorClass::TaskCorrupted,
-        T::Fenced => ErrorClass::Fenced,
-        T::User => ErrorClass::User,
-        T::Fatal => ErrorClass::Fatal,
     }
 }

@@ -10,7 +10,7 @@ use thalweg_txn::{CommitPlan, Committer, Guarantee, OffsetMetadata, PersistError
 use super::log::SentRecord;
 use super::{Recorder, SharedLog, TestDriver, lock, refused};
 use crate::collector::Collector;
-use crate::error::{ErrorClass, TaskError};
+use crate::error::TaskError;
 use crate::task::{Task, TaskSpec};
 use crate::topology::{NodeIx, StoreNo, TaskId, TopicRef};
 
@@ -208,7 +208,7 @@ impl TestDriver {
         let (producer, committer) = self.output.parts();
         let _ = committer.commit(producer, &plan, &mut |permit| {
             let persisted = task.persist(permit, now);
-            persisted.map_err(|e| PersistError::new(persist_class(e.class()), e))
+            persisted.map_err(|e| PersistError::new(e.class(), e))
         })?;
         Ok(())
     }
@@ -225,16 +225,4 @@ fn restored(record: &SentRecord) -> Option<RestoreRecord<'_>> {
         value: record.value.as_deref(),
         timestamp_ms: record.stamped().0,
     })
-}
-
-fn persist_class(class: ErrorClass) -> thalweg_txn::ErrorClass {
-    use thalweg_txn::ErrorClass as T;
-    match class {
-        ErrorClass::Retriable => T::Retriable,
-        ErrorClass::Abortable => T::Abortable,
-        ErrorClass::TaskCorrupted => T::TaskCorrupted,
-        ErrorClass::Fenced => T::Fenced,
-        ErrorClass::User => T::User,
-        ErrorClass::Fatal => T::Fatal,
-    }
 }

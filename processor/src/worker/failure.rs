@@ -61,14 +61,5 @@ impl From<TxnError> for Failure {
 
 /// Wraps what a task's persist said for the commit protocol.
 pub(crate) fn persist_error(error: TaskError) -> PersistError {
-    use thalweg_txn::ErrorClass as T;
-    let class = match error.class() {
-        ErrorClass::Retriable => T::Retriable,
-        ErrorClass::Abortable => T::Abortable,
-        ErrorClass::TaskCorrupted => T::TaskCorrupted,
-        ErrorClass::Fenced => T::Fenced,
-        ErrorClass::User => T::User,
-        ErrorClass::Fatal => T::Fatal,
-    };
-    PersistError::new(class, error)
+    PersistError::new(error.class(), error)
 }
