@@ -1,6 +1,7 @@
 //! Sinks: from typed records to bytes, a topic and a partition.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -52,22 +53,22 @@ struct Sink<K, V> {
 
 impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
     fn resolve(
-        &mut self,
+        &self,
         record: &Record<K, V>,
         context: &mut Context<'_>,
-    ) -> NodeResult<(Arc<str>, ResolvedTopic)> {
+    ) -> NodeResult<(Cow<'_, str>, ResolvedTopic)> {
         match &self.target {
-            Target::Fixed(name, Some(topic)) => Ok((Arc::clone(name), *topic)),
-            Target::Fixed(name, None) => Ok((Arc::clone(name), context.output.topic(name)?)),
+            Target::Fixed(name, Some(topic)) => Ok((Cow::Borrowed(name), *topic)),
+            Target::Fixed(name, None) => Ok((Cow::Borrowed(name), context.output.topic(name)?)),
             Target::Extracted(extract) => {
                 let record_context = context.record_context();
                 let name = extract(&record.key, &record.value, &record_context)
                     .map_err(NodeError::user)?;
                 let name =
                     name.ok_or_else(|| UsageError::NoTopic(Arc::clone(context.node_name())))?;
-                let name: Arc<str> = (name + &context.config().output_suffix).into();
+                let name = name + &context.config().output_suffix;
                 let topic = context.output.topic(&name)?;
-                Ok((name, topic))
+                Ok((Cow::Owned(name), topic))
             }
         }
     }

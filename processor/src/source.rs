@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_connectors::{
-    Headers, OffsetReset, RecordRef, SerdeError, SharedSerde, Timestamp, Topic,
+    Headers, Offset, OffsetReset, RecordRef, SerdeError, SharedSerde, Timestamp, Topic,
 };
 
 use crate::config::{TaskConfig, TimestampPolicy};
@@ -100,20 +100,32 @@ struct TypedSource<K, V> {
     key: SharedSerde<K>,
     value: SharedSerde<V>,
     extractor: Result<ExtractorFn<K, V>, TimestampPolicy>,
+    /// What was decoded for the extractor, so that it need not be decoded again.
+    head: Option<(Place, K, V)>,
+}
+
+/// Tells records of a task apart while they wait in their buffers: bytes that are there have a place of their own, and where there
+/// are none, there is nothing to tell apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    offset: Offset,
+    key: Option<(usize, usize)>,
+    value: Option<(usize, usize)>,
+}
+
+impl Place {
+    fn of(raw: &RecordRef<'_>) -> Self {
+        let place = |bytes: &[u8]| (bytes.as_ptr().addr(), bytes.len());
+        Self { offset: raw.offset, key: raw.key.map(place), value: raw.value.map(place) }
+    }
 }
 
 impl<K: 'static, V: 'static> TypedSource<K, V> {
     fn decode(&self, raw: &RecordRef<'_>) -> Result<(K, V), SourceError> {
         let key = self.key.read(raw.key);
-        let key = key.map_err(|error| SourceError::Undecodable {
-            field: "key",
-            error,
-        })?;
+        let key = key.map_err(|error| SourceError::Undecodable { field: "key", error })?;
         let value = self.value.read(raw.value);
-        let value = value.map_err(|error| SourceError::Undecodable {
-            field: "value",
-            error,
-        })?;
+        let value = value.map_err(|error| SourceError::Undecodable { field: "value", error })?;
         Ok((key, value))
     }
 }
@@ -127,14 +139,18 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Source for TypedSourc
     ) -> Result<Extracted, SourceError> {
         let policy = match &self.extractor {
             Ok(custom) => {
-                let (key, value) = self.decode(raw)?;
+                let place = Place::of(raw);
+                let (key, value) = match self.head.take() {
+                    Some((at, key, value)) if at == place => (key, value),
+                    _ => self.decode(raw)?,
+                };
                 let time = custom(&key, &value, raw.timestamp, partition_time);
                 let time = time.map_err(SourceError::Extractor)?;
-                return Ok(if time.0 < 0 {
-                    Extracted::Skip
-                } else {
-                    Extracted::At(time)
-                });
+                if time.0 < 0 {
+                    return Ok(Extracted::Skip);
+                }
+                self.head = Some((place, key, value));
+                return Ok(Extracted::At(time));
             }
             Err(policy) => *policy,
         };
@@ -156,13 +172,11 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Source for TypedSourc
         headers: Headers,
         context: &mut Context<'_>,
     ) -> Result<(), SourceError> {
-        let (key, value) = self.decode(raw)?;
-        Ok(context.forward(Record {
-            key,
-            value,
-            timestamp,
-            headers,
-        })?)
+        let (key, value) = match self.head.take_if(|(at, ..)| *at == Place::of(raw)) {
+            Some((_, key, value)) => (key, value),
+            None => self.decode(raw)?,
+        };
+        Ok(context.forward(Record { key, value, timestamp, headers })?)
     }
 }
 
@@ -174,10 +188,7 @@ impl SourceDef {
         V: Clone + Send + 'static,
     {
         let names = vec![TopicRef::External(Arc::clone(topic.name()))];
-        let serdes = (
-            Arc::clone(topic.key_serde()),
-            Arc::clone(topic.value_serde()),
-        );
+        let serdes = (Arc::clone(topic.key_serde()), Arc::clone(topic.value_serde()));
         Self::new(names, serdes, TimestampExtractor::Default, None)
     }
 
@@ -198,16 +209,9 @@ impl SourceDef {
                 TimestampExtractor::Policy(policy) => Err(policy),
                 TimestampExtractor::Custom(f) => Ok(f),
             };
-            Box::new(TypedSource {
-                key: Arc::clone(&key),
-                value: Arc::clone(&value),
-                extractor,
-            })
+            let (key, value) = (Arc::clone(&key), Arc::clone(&value));
+            Box::new(TypedSource { key, value, extractor, head: None })
         };
-        Self {
-            topics,
-            offset_reset,
-            supplier: Arc::new(supplier),
-        }
+        Self { topics, offset_reset, supplier: Arc::new(supplier) }
     }
 }

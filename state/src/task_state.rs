@@ -1,7 +1,5 @@
 //! All state of one task, and the one way every write takes.
 
-use std::borrow::Cow;
-
 use crate::cache::Cache;
 use crate::facts::{FactEntries, StoreFacts, StoredFacts};
 use crate::overlay::{Known, Overlay};
@@ -291,20 +289,19 @@ impl TaskState {
             StoreKind::KeyValue => None,
             StoreKind::Window(window) => Some(WindowRestore::new(window, *progress)),
         };
-        let mut batch = Overlay::default();
+        let (mut batch, mut local) = (Overlay::default(), Vec::new());
         for record in records {
-            let value =
-                record.value.map(|value| local_value(spec.format, record.timestamp_ms, value));
+            let value = record
+                .value
+                .map(|value| local_value(spec.format, record.timestamp_ms, value, &mut local));
             match &mut window {
-                None => batch.set(record.key, value.as_deref()),
-                Some(window) => {
-                    window.apply(record.key, value.as_deref(), &mut batch).ok_or_else(|| {
-                        StateError::MalformedChangelogKey {
-                            store: spec.name.clone(),
-                            length: record.key.len(),
-                        }
-                    })?
-                }
+                None => batch.set(record.key, value),
+                Some(window) => window.apply(record.key, value, &mut batch).ok_or_else(|| {
+                    StateError::MalformedChangelogKey {
+                        store: spec.name.clone(),
+                        length: record.key.len(),
+                    }
+                })?,
             }
         }
         let progress = window.map(|window| window.finish(&mut batch));
@@ -530,14 +527,19 @@ fn append_facts<'a>(
     }));
 }
 
-/// The local form of a changelog value.
-fn local_value(format: ValueFormat, timestamp_ms: i64, value: &[u8]) -> Cow<'_, [u8]> {
+/// The local form of a changelog value, in the buffer if it has to be made.
+fn local_value<'a>(
+    format: ValueFormat,
+    timestamp_ms: i64,
+    value: &'a [u8],
+    buffer: &'a mut Vec<u8>,
+) -> &'a [u8] {
     match format {
-        ValueFormat::Plain => Cow::Borrowed(value),
+        ValueFormat::Plain => value,
         ValueFormat::Timestamped => {
-            let mut local = Vec::new();
-            encode_timestamped(timestamp_ms, value, &mut local);
-            Cow::Owned(local)
+            buffer.clear();
+            encode_timestamped(timestamp_ms, value, buffer);
+            buffer
         }
     }
 }
