@@ -72,12 +72,7 @@ pub struct Flushed<'a> {
 /// # Panics
 /// When parent and child disagree on the types: the DSL's types rule that out, so it is a bug in an operator.
 pub fn take<K: 'static, V: 'static>(slot: &mut dyn Any) -> Record<K, V> {
-    slot.downcast_mut::<Option<Record<K, V>>>()
-        .and_then(Option::take)
-        .unwrap_or_else(|| {
-            panic!(
-                "a node that takes {} was given another type",
-                std::any::type_name::<Record<K, V>>()
-            )
-        })
+    slot.downcast_mut::<Option<Record<K, V>>>().and_then(Option::take).unwrap_or_else(|| {
+        panic!("a node that takes {} was given another type", std::any::type_name::<Record<K, V>>())
+    })
 }

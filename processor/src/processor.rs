@@ -114,10 +114,7 @@ where
     VOut: Clone + Send + 'static,
 {
     pub(crate) fn new(inner: &'a mut Context<'c>) -> Self {
-        Self {
-            inner,
-            out: PhantomData,
-        }
+        Self { inner, out: PhantomData }
     }
 
     /// Hands a record to all children.
@@ -220,16 +217,12 @@ fn unbox(error: BoxError) -> NodeError {
 
 impl<P: Processor> Node for ProcessorNode<P> {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
-        self.0
-            .init(&mut ProcessorContext::new(context))
-            .map_err(unbox)
+        self.0.init(&mut ProcessorContext::new(context)).map_err(unbox)
     }
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
         let record = take::<P::KIn, P::VIn>(slot);
-        self.0
-            .process(&mut ProcessorContext::new(context), record)
-            .map_err(unbox)
+        self.0.process(&mut ProcessorContext::new(context), record).map_err(unbox)
     }
 
     fn punctuate(
@@ -239,16 +232,11 @@ impl<P: Processor> Node for ProcessorNode<P> {
         context: &mut Context<'_>,
     ) -> NodeResult {
         let punctuation = Punctuation { timer, now };
-        self.0
-            .punctuate(&mut ProcessorContext::new(context), punctuation)
-            .map_err(unbox)
+        self.0.punctuate(&mut ProcessorContext::new(context), punctuation).map_err(unbox)
     }
 
     fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
-        self.0
-            .remember()
-            .into_iter()
-            .for_each(|(name, value)| facts(name, value));
+        self.0.remember().into_iter().for_each(|(name, value)| facts(name, value));
     }
 
     fn close(&mut self) {

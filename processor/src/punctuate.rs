@@ -56,13 +56,7 @@ impl Timers {
         let id = TimerId(self.next);
         self.next += 1;
         let interval_ms = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
-        self.timers.push(Timer {
-            id,
-            node,
-            kind,
-            due: start,
-            interval_ms,
-        });
+        self.timers.push(Timer { id, node, kind, due: start, interval_ms });
         self.note_earliest(kind);
         id
     }
@@ -86,24 +80,15 @@ impl Timers {
             .filter(|t| t.kind == kind && t.due <= now.0)
             .min_by_key(|t| (t.due, t.id))?;
         let missed = (now.0 - timer.due) / timer.interval_ms;
-        timer.due = timer
-            .due
-            .saturating_add((missed + 1).saturating_mul(timer.interval_ms));
-        let due = Due {
-            timer: timer.id,
-            node: timer.node,
-        };
+        timer.due = timer.due.saturating_add((missed + 1).saturating_mul(timer.interval_ms));
+        let due = Due { timer: timer.id, node: timer.node };
         self.note_earliest(kind);
         Some(due)
     }
 
     fn note_earliest(&mut self, kind: PunctuationType) {
-        self.earliest[kind as usize] = self
-            .timers
-            .iter()
-            .filter(|t| t.kind == kind)
-            .map(|t| t.due)
-            .min();
+        self.earliest[kind as usize] =
+            self.timers.iter().filter(|t| t.kind == kind).map(|t| t.due).min();
     }
 }
 
@@ -116,14 +101,8 @@ mod tests {
         let mut timers = Timers::default();
         let (kind, node) = (PunctuationType::StreamTime, NodeIx(0));
         let timer = timers.schedule(node, kind, 0, Duration::from_millis(10));
-        for (now, runs) in [
-            (0, true),
-            (5, false),
-            (10, true),
-            (47, true),
-            (49, false),
-            (50, true),
-        ] {
+        for (now, runs) in [(0, true), (5, false), (10, true), (47, true), (49, false), (50, true)]
+        {
             assert_eq!(timers.is_due(kind, Timestamp(now)), runs, "at {now}");
             let due = runs.then_some(Due { timer, node });
             assert_eq!(timers.pop(kind, Timestamp(now)), due, "at {now}");

@@ -27,41 +27,23 @@ pub struct Record<K, V> {
 impl<K, V> Record<K, V> {
     /// A record without headers.
     pub fn new(key: K, value: V, timestamp: impl Into<Timestamp>) -> Self {
-        Self {
-            key,
-            value,
-            timestamp: timestamp.into(),
-            headers: Headers::new(),
-        }
+        Self { key, value, timestamp: timestamp.into(), headers: Headers::new() }
     }
 
     /// The same record with another key.
     pub fn with_key<K2>(self, key: K2) -> Record<K2, V> {
-        Record {
-            key,
-            value: self.value,
-            timestamp: self.timestamp,
-            headers: self.headers,
-        }
+        Record { key, value: self.value, timestamp: self.timestamp, headers: self.headers }
     }
 
     /// The same record with another value.
     pub fn with_value<V2>(self, value: V2) -> Record<K, V2> {
-        Record {
-            key: self.key,
-            value,
-            timestamp: self.timestamp,
-            headers: self.headers,
-        }
+        Record { key: self.key, value, timestamp: self.timestamp, headers: self.headers }
     }
 
     /// The same record at another time.
     #[must_use]
     pub fn with_timestamp(self, timestamp: impl Into<Timestamp>) -> Self {
-        Self {
-            timestamp: timestamp.into(),
-            ..self
-        }
+        Self { timestamp: timestamp.into(), ..self }
     }
 
     /// The same record with other headers.
