@@ -16,6 +16,8 @@ pub(crate) struct Dirty {
     pub(crate) old: Option<Vec<u8>>,
     /// The newest value of a window; of another key the store knows it.
     pub(crate) newest: Option<Vec<u8>>,
+    /// Bytes of the newest value.
+    value_len: usize,
     /// Of the last record that touched the key.
     pub(crate) context: RecordContext,
     /// Order of the last touch: updates leave in this order, as in Kafka Streams.
@@ -39,7 +41,7 @@ pub(crate) struct RecordCache {
     clock: u64,
 }
 
-/// What a dirty entry costs beside its key and old value.
+/// What a dirty entry costs beside its key and values.
 const ENTRY_OVERHEAD: usize = 120;
 
 impl RecordCache {
@@ -75,13 +77,16 @@ impl RecordCache {
         let value = value.filter(|_| *windowed);
         if let Some(dirty) = keys.get_mut(key) {
             (dirty.context, dirty.touched) = (context, self.clock);
+            self.bytes = self.bytes - dirty.value_len + value_len;
+            dirty.value_len = value_len;
             replace(&mut dirty.newest, value);
             return Ok(());
         }
         let old = old()?;
-        self.bytes += key.len() + value_len + ENTRY_OVERHEAD;
+        let old_len = old.as_ref().map_or(0, Vec::len);
+        self.bytes += key.len() + old_len + value_len + ENTRY_OVERHEAD;
         let newest = value.map(<[u8]>::to_vec);
-        keys.insert(key.to_vec(), Dirty { old, newest, context, touched: self.clock });
+        keys.insert(key.to_vec(), Dirty { old, newest, value_len, context, touched: self.clock });
         Ok(())
     }
 
@@ -112,5 +117,30 @@ fn replace(old: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
             old.extend_from_slice(new);
         }
         (_, new) => *old = new.map(<[u8]>::to_vec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_follow_the_values_as_they_grow_and_shrink() {
+        let mut cache = RecordCache::new([Some(StoreShape::KeyValue)]);
+        let store = LocalStore(0);
+        let mut touch = |key: &[u8], value: Option<&[u8]>, old: Option<&[u8]>| {
+            let timestamp = thalweg_connectors::Timestamp(1);
+            let headers = thalweg_connectors::Headers::new();
+            let context = RecordContext { metadata: None, timestamp, headers };
+            let old = || Ok::<_, ()>(old.map(<[u8]>::to_vec));
+            assert_eq!(cache.touch(store, key, value, context, old), Ok(()));
+            cache.bytes()
+        };
+        assert_eq!(touch(b"k", Some(b"12"), Some(b"123")), ENTRY_OVERHEAD + 6);
+        assert_eq!(touch(b"k", Some(&[0; 1000]), None), ENTRY_OVERHEAD + 1004);
+        assert_eq!(touch(b"l", None, None), 2 * ENTRY_OVERHEAD + 1005);
+        assert_eq!(touch(b"k", None, None), 2 * ENTRY_OVERHEAD + 5);
+        assert_eq!(cache.drain(store).len(), 2);
+        assert_eq!(cache.bytes(), 0);
     }
 }

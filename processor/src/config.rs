@@ -42,7 +42,8 @@ pub struct TaskConfig {
     pub on_processing_error: OnError,
     /// `default.timestamp.extractor`.
     pub timestamp_policy: TimestampPolicy,
-    /// `statestore.cache.max.bytes` of one worker; 0 switches record caches off. Default 10 MiB, as in Kafka Streams.
+    /// `statestore.cache.max.bytes` of one worker, shared equally by its tasks that have caches; 0 switches record caches off.
+    /// Default 10 MiB, as in Kafka Streams.
     pub cache_max_bytes: usize,
     /// `buffered.records.per.partition`: a partition with more than that waiting is paused. Default 1000.
     pub buffered_records_max: usize,

@@ -76,6 +76,12 @@ pub(crate) struct Graph {
     pub(crate) shared: Shared,
 }
 
+impl Graph {
+    pub(crate) fn node_name(&self, node: NodeIx) -> Arc<str> {
+        Arc::clone(&self.slots[node.0 as usize].name)
+    }
+}
+
 /// A node's view of its task. Processors of the Processor API see it as [`ProcessorContext`](crate::ProcessorContext).
 pub struct Context<'a> {
     pub(crate) graph: &'a mut Graph,

@@ -7,6 +7,7 @@ mod build;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use thalweg_connectors::{Fetched, Headers, Offset, Timestamp, TopicPartition};
 use thalweg_state::{CommitFacts, TaskState};
@@ -15,7 +16,7 @@ use thalweg_txn::{CommitPermit, OffsetMetadata};
 use crate::collector::Collector;
 use crate::config::OnError;
 use crate::context::{Context, Graph};
-use crate::error::{NodeErrorKind, NodeResult, TaskError};
+use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError};
 use crate::group::{BadHead, Head, PartitionGroup};
 use crate::node::Flushed;
 use crate::punctuate::PunctuationType;
@@ -35,6 +36,8 @@ pub struct Task {
     source_nodes: Vec<NodeIx>,
     /// Changelog partition per store, for its position at a commit.
     changelogs: Vec<Option<TopicPartition>>,
+    /// Bytes of waiting updates above which they leave the record cache.
+    cache_max_bytes: usize,
     /// Were there records or punctuations since the last commit?
     worked: bool,
 }
@@ -95,12 +98,14 @@ impl Task {
     /// Whatever a node reports.
     pub fn init(&mut self, output: &mut Collector, now: Timestamp) -> Result<(), TaskError> {
         self.graph.shared.wall_time = now;
-        for ix in 0..self.graph.slots.len() {
-            if self.graph.slots[ix].node.is_some() {
-                self.visit(NodeIx(ix as u32), output, |node, context| node.init(context))?;
+        self.contained(|task| {
+            for ix in 0..task.graph.slots.len() {
+                if task.graph.slots[ix].node.is_some() {
+                    task.visit(NodeIx(ix as u32), output, |node, context| node.init(context))?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Buffers fetched records; hands them back when the partition is not of this task.
@@ -175,8 +180,8 @@ impl Task {
                 if shared.timers.is_due(PunctuationType::StreamTime, shared.stream_time) {
                     task.run_timers(PunctuationType::StreamTime, output)?;
                 }
-                if task.graph.shared.cache.bytes() > task.graph.shared.config.cache_max_bytes {
-                    task.flush_caches(output)?;
+                if task.graph.shared.cache.bytes() > task.cache_max_bytes {
+                    task.flush_all(output)?;
                 }
             }
             Ok(done)
@@ -184,12 +189,13 @@ impl Task {
     }
 
     /// The time of the record that would be processed next; `None` when nothing is buffered. A record without a usable time
-    /// comes first: what becomes of it has to be decided.
+    /// comes first: what becomes of it has to be decided. So does one on which user code panics.
     pub fn next_time(&mut self, now: Timestamp) -> Option<Timestamp> {
-        match self.group.earliest(&mut self.sources, now) {
-            Ok(earliest) => earliest.map(|head| head.time),
-            Err(_) => Some(Timestamp::NONE),
-        }
+        let next = self.contained(|task| match task.group.earliest(&mut task.sources, now) {
+            Ok(earliest) => Ok(earliest.map(|head| head.time)),
+            Err(_) => Ok(Some(Timestamp::NONE)),
+        });
+        next.unwrap_or(Some(Timestamp::NONE))
     }
 
     fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
@@ -272,21 +278,12 @@ impl Task {
                     }
                 }
             }
-            SourceError::Extractor(source) => Err(TaskError::Processing {
-                task: shared.task,
-                node: self.graph.slots[node.0 as usize].name.clone(),
-                at: shared.place(),
-                source,
-            }),
-            SourceError::Node(error) => match error.into_kind() {
-                NodeErrorKind::Failed(error) => Err(error),
-                NodeErrorKind::User(source) => Err(TaskError::Processing {
-                    task: shared.task,
-                    node: self.graph.slots[node.0 as usize].name.clone(),
-                    at: shared.place(),
-                    source,
-                }),
-            },
+            SourceError::Extractor(source) => {
+                Err(task_error(&self.graph, self.graph.node_name(node), NodeError::user(source)))
+            }
+            SourceError::Node(error) => {
+                Err(task_error(&self.graph, self.graph.node_name(node), error))
+            }
         }
     }
 
@@ -332,6 +329,10 @@ impl Task {
     /// # Errors
     /// Whatever a node reports.
     pub fn flush_caches(&mut self, output: &mut Collector) -> Result<(), TaskError> {
+        self.contained(|task| task.flush_all(output))
+    }
+
+    fn flush_all(&mut self, output: &mut Collector) -> Result<(), TaskError> {
         while !self.graph.shared.cache.is_empty() {
             for store in (0..self.graph.shared.stores.len()).map(LocalStore) {
                 self.flush_store(store, output)?;
@@ -353,7 +354,11 @@ impl Task {
             (shared.timestamp, shared.headers) = (context.timestamp, context.headers.clone());
             let timestamp = context.timestamp;
             let new = flush_entry(shared, output, store, (&key, &mut dirty), timestamp);
-            let new = new.map_err(|e| task_error(self.id(), e))?;
+            let new = new.map_err(|error| {
+                let store = || Arc::clone(&self.graph.shared.stores[store.0].name);
+                let name = owner.map_or_else(store, |node| self.graph.node_name(node));
+                task_error(&self.graph, name, error)
+            })?;
             if new.is_none() && dirty.old.is_none() {
                 continue;
             }
@@ -372,9 +377,9 @@ impl Task {
         output: &mut Collector,
         work: impl FnOnce(&mut dyn crate::node::Node, &mut Context<'_>) -> NodeResult,
     ) -> Result<(), TaskError> {
-        let id = self.id();
         let mut context = Context { graph: &mut self.graph, output, node };
-        context.visit(node, work).map_err(|e| task_error(id, e))
+        let result = context.visit(node, work);
+        result.map_err(|error| task_error(&self.graph, self.graph.node_name(node), error))
     }
 
     /// Runs user code; a panic in it becomes an error of this task.
@@ -391,6 +396,16 @@ impl Task {
         })
     }
 
+    /// Does any of its stores have a record cache?
+    pub(crate) fn is_caching(&self) -> bool {
+        self.graph.shared.stores.iter().any(|store| store.cached)
+    }
+
+    /// Sets its part of `statestore.cache.max.bytes`; all of it at first.
+    pub(crate) fn set_cache_max(&mut self, bytes: usize) {
+        self.cache_max_bytes = bytes;
+    }
+
     /// Did anything happen since the last commit?
     pub fn has_worked(&self) -> bool {
         self.worked
@@ -403,7 +418,8 @@ impl Task {
         std::mem::take(&mut shared.commit_requested) || full
     }
 
-    /// What a commit says of the inputs: next offset, and the times in its metadata.
+    /// What a commit says of the inputs: next offset, and the times in its metadata. They travel with the offset and not with the
+    /// stores, so that they survive a move, and a task has them that has no store.
     pub fn offsets(&self) -> Vec<(TopicPartition, Offset, OffsetMetadata)> {
         let processor = self.facts();
         let metadata = |time| OffsetMetadata { partition_time: time, processor: processor.clone() };
@@ -427,7 +443,7 @@ impl Task {
         facts
     }
 
-    /// Writes state, positions and times in one batch: only with a permit, that is after the outputs are committed.
+    /// Writes state and positions in one batch: only with a permit, that is after the outputs are committed.
     ///
     /// # Errors
     /// When the store fails; the outputs count nevertheless, and a restart repairs the store from its changelog.
@@ -438,12 +454,6 @@ impl Task {
             if let Some(position) = position {
                 facts = facts.position(store.ix, position.0);
             }
-        }
-        for input in &self.group.inputs {
-            facts = facts.stream_time(input.tp.to_string(), input.partition_time.0);
-        }
-        for (name, value) in self.facts() {
-            facts = facts.fact(name, value);
         }
         self.graph.shared.state.commit(&facts)?;
         self.worked = false;
@@ -485,21 +495,29 @@ impl Task {
         self.graph.shared.state.into_engine()
     }
 
-    /// Closes all nodes.
+    /// Closes all nodes; one that panics does not keep the others from it.
     pub fn close(&mut self) {
-        for slot in &mut self.graph.slots {
-            if let Some(node) = &mut slot.node {
+        for ix in 0..self.graph.slots.len() {
+            let Some(mut node) = self.graph.slots[ix].node.take() else { continue };
+            let closed = self.contained(|_| {
                 node.close();
+                Ok(())
+            });
+            if let Err(error) = closed {
+                tracing::warn!(node = %self.graph.slots[ix].name, %error, "closing a node failed");
             }
+            self.graph.slots[ix].node = Some(node);
         }
     }
 }
 
-fn task_error(task: TaskId, error: crate::error::NodeError) -> TaskError {
+/// What a node's error is to the task.
+fn task_error(graph: &Graph, node: Arc<str>, error: NodeError) -> TaskError {
     match error.into_kind() {
         NodeErrorKind::Failed(error) => error,
         NodeErrorKind::User(source) => {
-            TaskError::Processing { task, node: "".into(), at: String::new(), source }
+            let (task, at) = (graph.shared.task, graph.shared.place());
+            TaskError::Processing { task, node, at, source }
         }
     }
 }

@@ -86,6 +86,7 @@ impl TaskSpec<'_> {
             sources,
             source_nodes,
             changelogs,
+            cache_max_bytes: self.config.cache_max_bytes,
             worked: false,
         })
     }
