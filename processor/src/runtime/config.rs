@@ -45,7 +45,11 @@ pub enum StartAt {
     #[default]
     Committed,
     /// Anew: offsets, internal topics, output topics and local state of this application id are made fresh. The application
-    /// id and the output suffix have to be the replay's own; an output suffix is demanded.
+    /// id and the output suffix have to be the replay's own; an output suffix is demanded. Sinks that choose their topic by
+    /// record are refused, because nobody knows which topics to make fresh.
+    ///
+    /// With an end ([`Until`]), records are processed strictly by time and no clock decides anything, so that two replays of
+    /// the same range give the same records in the same order: caches are off, and punctuations on wall-clock time do not run.
     Replay {
         /// Where to begin.
         from: ReplayFrom,
@@ -63,6 +67,9 @@ pub enum Until {
     Forever,
     /// When everything that was in the external topics at the start has been processed, through all internal topics, and
     /// committed.
+    ///
+    /// All workers of the run share what they know of ends, other processes do not: run one process of the application. In a
+    /// group of several processes each waits for the tasks of the others to finish, which it never hears of, and does not end.
     EndAtStart,
     /// The same, up to the first record of each partition that is not older than this.
     Time(Timestamp),
@@ -112,6 +119,9 @@ pub struct RuntimeConfig {
     pub task_idle_max: Option<Duration>,
     /// `task.timeout.ms`: how long a worker tries again before it gives up. Default 5 minutes.
     pub task_timeout: Duration,
+    /// About how many bytes a worker sends before it asks for an early commit: backends may hold an open transaction in memory.
+    /// Looked at after every turn. Default 64 MiB.
+    pub transaction_bytes_max: usize,
     /// How long a transaction may stay open. Default 10 s, as in Kafka Streams.
     pub transaction_timeout: Duration,
     /// `repartition.purge.interval.ms`: how often consumed repartition records are deleted. Default 30 s.
@@ -146,6 +156,7 @@ impl RuntimeConfig {
             restore_records_max: 10_000,
             task_idle_max: Some(Duration::ZERO),
             task_timeout: Duration::from_secs(300),
+            transaction_bytes_max: 64 << 20,
             transaction_timeout: Duration::from_secs(10),
             purge_interval: Duration::from_secs(30),
             metrics_interval: Duration::from_secs(1),

@@ -60,6 +60,12 @@ pub enum StartError {
     /// A replay of the same name is running.
     #[error("replay `{0}` is running already; stop it, or give this one another name")]
     ReplayIsRunning(String),
+    /// A replay of a topology with a sink whose topic depends on the record.
+    #[error(
+        "sink `{0}` chooses its topic by record, so a replay cannot know which topics to make anew, and an earlier replay's \
+         records would stay in them; replay a topology that names them: one fixed sink per topic, or none"
+    )]
+    ReplayOfDynamicSink(String),
     /// A thread could not be started.
     #[error("cannot start a worker's thread")]
     Thread(#[source] io::Error),

@@ -17,6 +17,7 @@ use super::error::StartError;
 use super::state::Engines;
 use crate::metrics::Metrics;
 use crate::plan::{Plan, PlanError};
+use crate::topology::{NodeDef, NodeKind, SinkTopic, Topology};
 use crate::worker::{Ends, Order, Surroundings};
 
 /// Prepares a run: everything that its workers share. `engines` opens the place of their state.
@@ -30,11 +31,19 @@ pub(crate) fn surroundings(
     let engines = engines(&config)?;
     let mut admin = backend.admin()?;
     let plan = Arc::new(Plan::resolve(&topology, &config.task, &mut *admin)?);
-    topics(&plan, &config, &mut *admin)?;
     let mut reader = Reader::new(&*backend, &plan)?;
-    if let StartAt::Replay { from, warm_up } = config.start {
-        discard_state(&plan, &*engines)?;
-        reader.commit_start(&*backend, from, warm_up)?;
+    match config.start {
+        StartAt::Committed => plan.create_topics(config.missing_outputs, &mut *admin)?,
+        StartAt::Replay { from, warm_up } => {
+            fixed_sinks(&topology)?;
+            // Refused while it runs: before anything of it is touched.
+            let starts = reader.external_starts(from, warm_up)?;
+            reader.commit(&*backend, starts)?;
+            remake_topics(&plan, &mut *admin)?;
+            discard_state(&plan, &*engines)?;
+            let starts = reader.consumer.beginning_offsets(&plan.internal_inputs())?;
+            reader.commit(&*backend, starts)?;
+        }
     }
     let ends = reader.ends(&config)?.map(Arc::new);
     let metrics = Metrics::new(config.workers);
@@ -71,16 +80,24 @@ fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartError> {
     Ok(config)
 }
 
-/// Makes the topics of the run; those of a replay anew.
-fn topics(plan: &Plan, config: &RuntimeConfig, admin: &mut dyn Admin) -> Result<(), StartError> {
-    let mut missing_outputs = config.missing_outputs;
-    if let StartAt::Replay { .. } = config.start {
-        let own: Vec<&NewTopic> = plan.internal_topics().iter().chain(plan.outputs()).collect();
-        let own: Vec<&str> = own.into_iter().map(|topic| topic.name.as_str()).collect();
-        admin.delete(&own).map_err(PlanError::from)?;
-        missing_outputs = MissingOutputs::Create;
+/// A replay makes all topics anew that it writes, so it has to know them.
+fn fixed_sinks(topology: &Topology) -> Result<(), StartError> {
+    let mut nodes = topology.nodes();
+    let by_record = |node: &NodeDef| {
+        matches!(&node.kind, NodeKind::Sink { topic: SinkTopic::Extracted(_), .. })
+    };
+    match nodes.find(|node| by_record(node)) {
+        Some(node) => Err(StartError::ReplayOfDynamicSink(node.name.to_string())),
+        None => Ok(()),
     }
-    Ok(plan.create_topics(missing_outputs, admin)?)
+}
+
+/// Makes the topics of a replay anew.
+fn remake_topics(plan: &Plan, admin: &mut dyn Admin) -> Result<(), StartError> {
+    let own: Vec<&NewTopic> = plan.internal_topics().iter().chain(plan.outputs()).collect();
+    let own: Vec<&str> = own.into_iter().map(|topic| topic.name.as_str()).collect();
+    admin.delete(&own).map_err(PlanError::from)?;
+    Ok(plan.create_topics(MissingOutputs::Create, admin)?)
 }
 
 /// Discards what an earlier replay of the same name left.
@@ -105,14 +122,14 @@ impl Reader {
     }
 
     /// Commits where a replay begins, so that its workers go on from there, also after a failure.
-    fn commit_start(
-        &mut self,
+    fn commit(
+        &self,
         backend: &dyn Backend,
-        from: ReplayFrom,
-        warm_up: Duration,
+        starts: BTreeMap<TopicPartition, Offset>,
     ) -> Result<(), StartError> {
-        let mut starts = self.consumer.beginning_offsets(&self.plan.internal_inputs())?;
-        starts.extend(self.external_starts(from, warm_up)?);
+        if starts.is_empty() {
+            return Ok(());
+        }
         let offsets = starts
             .into_iter()
             .map(|(tp, offset)| (tp, CommittedOffset { offset, metadata: String::new() }))
