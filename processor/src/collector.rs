@@ -23,13 +23,15 @@ pub struct Collector {
     /// In the order they were resolved.
     topics: IndexMap<Arc<str>, ResolvedTopic, foldhash::fast::FixedState>,
     sent: u64,
+    /// Bytes of keys, values and headers in what is open.
+    open_bytes: usize,
 }
 
 impl Collector {
     /// Joins a producer and the protocol it is committed by.
     pub fn new(producer: Box<dyn Producer>, committer: Committer) -> Self {
         let topics = IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0));
-        Self { producer, committer, topics, sent: 0 }
+        Self { producer, committer, topics, sent: 0, open_bytes: 0 }
     }
 
     /// Resolves a topic by its full name.
@@ -56,11 +58,22 @@ impl Collector {
         partition: i32,
         record: &NewRecord<'_>,
     ) -> Result<(), TaskError> {
-        self.committer.before_write(&mut *self.producer)?;
+        if !self.committer.is_open() {
+            self.committer.before_write(&mut *self.producer)?;
+            self.open_bytes = 0;
+        }
         self.sent += 1;
+        self.open_bytes += record.key.map_or(0, <[u8]>::len)
+            + record.value.map_or(0, <[u8]>::len)
+            + record.headers.packed().len();
         self.producer
             .send(topic, partition, record)
             .map_err(|e| self.committer.send_failed(e).into())
+    }
+
+    /// Bytes of keys, values and headers sent since the last commit.
+    pub(crate) fn uncommitted_bytes(&self) -> usize {
+        if self.committer.is_open() { self.open_bytes } else { 0 }
     }
 
     /// How many records were sent since it was made.

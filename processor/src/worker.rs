@@ -151,8 +151,9 @@ impl Worker {
     }
 
     fn cycle(&mut self) -> Phase<Cycle> {
-        self.keep_producer()?;
         self.follow_group()?;
+        // After the group: its news may cost the producer.
+        self.keep_producer()?;
         let mut worked = self.open_waiting()?;
         worked |= self.restore()?;
         worked |= self.fetch()?;

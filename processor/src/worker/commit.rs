@@ -9,12 +9,14 @@ use thalweg_txn::{CommitPlan, Committed};
 use super::failure::persist_error;
 use super::slot::{Slot, Stage};
 use super::{Failure, Phase, Worker};
+use crate::collector::Collector;
 use crate::task::Task;
 use crate::topology::TaskId;
 
 impl Worker {
     pub(super) fn commit_if_due(&mut self) -> Phase<bool> {
-        let mut asked = false;
+        let sent = self.collector.as_ref().map_or(0, Collector::uncommitted_bytes);
+        let mut asked = sent > self.around.config.transaction_bytes_max;
         for task in self.slots.values_mut().filter_map(Slot::running) {
             asked |= task.take_commit_request();
         }
@@ -67,28 +69,26 @@ impl Worker {
         if committed == Committed::Nothing {
             return Ok(false);
         }
+        for input in self.slots.values_mut().flat_map(|slot| &mut slot.inputs) {
+            if let Some(committed) = plan.offsets().get(&input.tp) {
+                input.committed = Some(committed.offset);
+            }
+        }
         self.around.metrics.committed(self.around.clock.elapsed().saturating_sub(begun));
         Ok(true)
     }
 
-    /// Deletes what has been consumed of repartition topics, up to the committed positions, now and then.
+    /// Deletes what has been consumed of repartition topics, up to the committed offsets, now and then.
     pub(super) fn purge_consumed(&mut self) {
         if self.around.clock.elapsed() < self.purge_at {
             return;
         }
         self.purge_at = self.around.clock.elapsed() + self.around.config.purge_interval;
-        let mut before: BTreeMap<TopicPartition, Offset> = BTreeMap::new();
-        for slot in self.slots.values() {
-            let Stage::Running(task) = &slot.stage else { continue };
-            if task.has_worked() {
-                // Its positions are not committed yet.
-                continue;
-            }
-            let internal =
-                |tp: &TopicPartition| slot.inputs.iter().any(|i| i.internal && i.tp == *tp);
-            let positions = task.positions().filter(|(tp, at)| internal(tp) && at.0 > 0);
-            before.extend(positions.map(|(tp, at)| (tp.clone(), at)));
-        }
+        let inputs = self.slots.values().flat_map(|slot| &slot.inputs);
+        let before: BTreeMap<TopicPartition, Offset> = inputs
+            .filter(|input| input.internal)
+            .filter_map(|input| Some((input.tp.clone(), input.committed?)))
+            .collect();
         if before.is_empty() {
             return;
         }

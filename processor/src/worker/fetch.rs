@@ -50,22 +50,28 @@ impl Worker {
     pub(super) fn balance_inputs(&mut self) -> Phase {
         let max = self.around.config.task.buffered_records_max;
         let mut changes: [Vec<TopicPartition>; 2] = Default::default();
-        for slot in self.slots.values_mut() {
+        for slot in self.slots.values() {
             let Stage::Running(task) = &slot.stage else { continue };
-            for input in &mut slot.inputs {
+            for input in &slot.inputs {
                 let full = task.buffered(&input.tp) > max;
                 if full != input.paused {
-                    input.paused = full;
                     changes[usize::from(full)].push(input.tp.clone());
                 }
             }
         }
         let [resume, pause] = changes;
+        if resume.is_empty() && pause.is_empty() {
+            return Ok(());
+        }
         if !resume.is_empty() {
             self.consumer.set_paused(&resume, false)?;
         }
         if !pause.is_empty() {
             self.consumer.set_paused(&pause, true)?;
+        }
+        // Only now: after a failure all of it is asked for again.
+        for input in self.slots.values_mut().flat_map(|slot| &mut slot.inputs) {
+            input.paused ^= resume.contains(&input.tp) || pause.contains(&input.tp);
         }
         Ok(())
     }

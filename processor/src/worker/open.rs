@@ -63,7 +63,16 @@ impl Worker {
             let tp = TopicPartition::new(input.name.clone(), id.partition);
             let cell = self.around.metrics.partition(&tp);
             let internal = input.internal;
-            Input { tp, internal, cell, paused: false, idle_since: None, fetched: 0, sampled: 0 }
+            Input {
+                tp,
+                internal,
+                cell,
+                paused: false,
+                committed: None,
+                idle_since: None,
+                fetched: 0,
+                sampled: 0,
+            }
         });
         let mut slot = Slot::new(input.collect());
         if self.around.ends.as_ref().is_some_and(|ends| ends.is_finished(id)) {

@@ -42,6 +42,8 @@ pub(crate) struct Input {
     pub(crate) internal: bool,
     pub(crate) cell: Arc<PartitionCell>,
     pub(crate) paused: bool,
+    /// What this worker committed last; where the task stands may be further on, past records that were aborted.
+    pub(crate) committed: Option<Offset>,
     /// Since when it has been read to its end, while the task waits for it.
     pub(crate) idle_since: Option<Duration>,
     /// Records fetched that the registry does not know of.

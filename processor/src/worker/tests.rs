@@ -6,7 +6,9 @@ mod crashes;
 mod ends;
 mod failures;
 mod group;
+mod limits;
 mod order;
+mod panics;
 mod restore;
 mod world;
 

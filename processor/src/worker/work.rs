@@ -16,8 +16,13 @@ impl Worker {
     pub(super) fn work(&mut self) -> Phase<bool> {
         let deadline = self.around.clock.elapsed() + self.around.config.cycle_max;
         let mut worked = false;
+        self.share_cache();
         loop {
             self.settle_ends()?;
+            if self.is_stale() {
+                worked = true;
+                break;
+            }
             self.look_for_more()?;
             let processed = match self.order() {
                 Order::Free => self.process_in_turn(),
@@ -35,6 +40,16 @@ impl Worker {
         }
         self.balance_inputs()?;
         Ok(worked)
+    }
+
+    /// The tasks of a worker have its cache together, each an equal part.
+    fn share_cache(&mut self) {
+        let caching = |slot: &mut Slot| slot.running().filter(|task| task.is_caching()).is_some();
+        let tasks = self.slots.values_mut().map(caching).filter(|caching| *caching).count();
+        let part = self.task_config.cache_max_bytes / tasks.max(1);
+        for task in self.slots.values_mut().filter_map(Slot::running) {
+            task.set_cache_max(part);
+        }
     }
 
     fn order(&self) -> Order {
@@ -104,7 +119,12 @@ impl Worker {
         Ok(done)
     }
 
+    /// Runs the punctuations that are due. Where time alone decides the order, the clock has no say, and those on stream time run
+    /// with the records.
     fn punctuate(&mut self) -> Phase<bool> {
+        if self.order() == Order::ByTime {
+            return Ok(false);
+        }
         let now = self.around.clock.now();
         let (running, output) = self.running();
         let mut ran = false;

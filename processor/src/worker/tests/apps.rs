@@ -1,12 +1,14 @@
 //! Small applications: counting words, counting after a repartition hop, a stream joined with a table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thalweg_connectors::Topic;
 
 use crate::{
-    BoxError, Handle, InternalTopic, Processor, ProcessorContext, Record, SinkDef, SourceDef,
-    Store, TimestampExtractor, TopicRef, Topology, TopologyBuilder, supply,
+    BoxError, Handle, InternalTopic, Processor, ProcessorContext, Punctuation, PunctuationType,
+    Record, SinkDef, SourceDef, Store, TimestampExtractor, TopicRef, Topology, TopologyBuilder,
+    supply,
 };
 
 type Strings = Record<String, String>;
@@ -17,6 +19,10 @@ pub(crate) fn lines() -> Topic<String, String> {
 
 fn counts() -> Store<String, i64> {
     Store::key_value("counts")
+}
+
+fn cached_counts() -> Store<String, i64> {
+    Store::key_value("counts").cached()
 }
 
 /// Counts values. The value `poison` is an error, `panic` a panic, `commit` asks for a commit.
@@ -54,22 +60,71 @@ fn to_totals(builder: &mut TopologyBuilder, parent: &str) {
     builder.add_sink("totals", topic, supplier, &[parent]).unwrap();
 }
 
-fn add_count(builder: &mut TopologyBuilder, parent: &str) {
-    let count = supply(|setup| Ok(Count(setup.store(&counts())?)));
+fn add_count(builder: &mut TopologyBuilder, parent: &str, store: Store<String, i64>) {
+    let def = crate::StoreDecl::def(&store).clone();
+    let count = supply(move |setup| Ok(Count(setup.store(&store)?)));
     builder.add_processor("count", count, &[parent]).unwrap();
-    builder.add_store(counts_def(), &["count"]).unwrap();
-}
-
-fn counts_def() -> crate::StoreDef {
-    crate::StoreDecl::def(&counts()).clone()
+    builder.add_store(def, &["count"]).unwrap();
 }
 
 /// `lines` → count → `totals`, one task per partition.
 pub(crate) fn counting() -> Topology {
+    counting_in(counts())
+}
+
+/// The same; counts wait in the record cache before they go to the changelog.
+pub(crate) fn counting_cached() -> Topology {
+    counting_in(cached_counts())
+}
+
+fn counting_in(store: Store<String, i64>) -> Topology {
     let mut builder = TopologyBuilder::new();
     builder.add_source("lines", SourceDef::typed(&lines())).unwrap();
-    add_count(&mut builder, "lines");
+    add_count(&mut builder, "lines", store);
     to_totals(&mut builder, "count");
+    builder.build().unwrap()
+}
+
+/// Hands lines on with the number 1, and a `tick` each second of wall-clock time.
+struct Tick;
+
+impl Processor for Tick {
+    type KIn = String;
+    type VIn = String;
+    type KOut = String;
+    type VOut = i64;
+
+    fn init(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+    ) -> Result<(), BoxError> {
+        context.schedule(PunctuationType::WallClockTime, Duration::from_secs(1))?;
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+        record: Strings,
+    ) -> Result<(), BoxError> {
+        Ok(context.forward(record.with_value(1))?)
+    }
+
+    fn punctuate(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+        punctuation: Punctuation,
+    ) -> Result<(), BoxError> {
+        Ok(context.forward(Record::new("tick".to_owned(), 0, punctuation.now))?)
+    }
+}
+
+/// `lines` → `totals`, without a store, with ticks.
+pub(crate) fn ticking() -> Topology {
+    let mut builder = TopologyBuilder::new();
+    builder.add_source("lines", SourceDef::typed(&lines())).unwrap();
+    builder.add_processor("tick", supply(|_| Ok(Tick)), &["lines"]).unwrap();
+    to_totals(&mut builder, "tick");
     builder.build().unwrap()
 }
 
@@ -106,7 +161,7 @@ pub(crate) fn rekeyed(partitions: Option<i32>) -> Topology {
     builder.add_sink("hop", topic, supplier, &["by-value"]).unwrap();
     let source = SourceDef::new(vec![hop], serdes, TimestampExtractor::Default, None);
     builder.add_source("hopped", source).unwrap();
-    add_count(&mut builder, "hopped");
+    add_count(&mut builder, "hopped", counts());
     to_totals(&mut builder, "count");
     builder.build().unwrap()
 }

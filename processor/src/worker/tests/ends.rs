@@ -1,10 +1,11 @@
 //! Runs that end by themselves, and replays.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_connectors::{Backend, Offset, Timestamp, TopicPartition};
+use thalweg_connectors::{Backend, Call, Fault, FaultPlan, Offset, Timestamp, TopicPartition};
 
-use super::apps::{counting, rekeyed};
+use super::apps::{counting, lines, rekeyed, ticking};
 use super::world::{World, by_word, config, running_counts};
 use crate::runtime::{MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, StartError, Until};
 use crate::worker::{Cycle, Surroundings, Worker};
@@ -88,7 +89,7 @@ fn a_run_until_a_time_stops_at_the_first_record_that_is_not_older() {
     assert_eq!(world.totals(), running_counts(&WORDS[..4]));
 }
 
-fn replay(name: &str, from: ReplayFrom) -> RuntimeConfig {
+pub(super) fn replay(name: &str, from: ReplayFrom) -> RuntimeConfig {
     let suffix = format!("-replay-{name}");
     let mut task = TaskConfig::new(format!("app{suffix}"));
     task.output_suffix = suffix.into();
@@ -197,9 +198,112 @@ fn a_replay_that_is_running_is_not_disturbed() {
     let world = World::of_lines(1, &WORDS);
     let config = replay("r", ReplayFrom::Beginning);
     let mut running = world.worker(&counting(), &config);
-    running.run_once().unwrap();
+    while running.run_once().unwrap() == Cycle::Worked {}
+    let ids = |world: &World| {
+        let names = ["app-replay-r-counts-changelog", "totals-replay-r"];
+        let found = world.broker.admin().unwrap().describe(&names).unwrap();
+        found.into_values().map(|info| info.id).collect::<Vec<_>>()
+    };
+    let before = ids(&world);
     let error = world.prepare(&counting(), &config).err().unwrap();
     assert!(matches!(error, StartError::ReplayIsRunning(_)), "{error}");
+    assert_eq!(ids(&world), before, "its topics are the same");
+    running.close().unwrap();
+    assert_eq!(world.read("totals-replay-r").len(), WORDS.len());
+}
+
+#[test]
+fn a_replay_of_a_sink_that_chooses_topics_by_record_is_refused() {
+    let world = World::of_lines(1, &WORDS);
+    let mut builder = crate::TopologyBuilder::new();
+    builder.add_source("lines", crate::SourceDef::typed(&lines())).unwrap();
+    let choose =
+        Arc::new(|_: &String, value: &String, _: &crate::RecordContext| Ok(Some(value.clone())));
+    let (topic, supplier) = crate::SinkDef::extracted("chosen", choose, Arc::new(lines())).build();
+    builder.add_sink("by-word", topic, supplier, &["lines"]).unwrap();
+    let topology = builder.build().unwrap();
+    let error = world.prepare(&topology, &replay("r", ReplayFrom::Beginning)).err().unwrap();
+    assert!(error.to_string().contains("sink `by-word` chooses its topic by record"), "{error}");
+    assert!(world.prepare(&topology, &config()).is_ok(), "a live run may");
+}
+
+#[test]
+fn a_replay_with_an_end_runs_no_punctuations_on_wall_clock_time() {
+    for (config, ticks) in [(config(), true), (replay("r", ReplayFrom::Beginning), false)] {
+        let world = World::of_lines(1, &WORDS);
+        let mut worker = world.worker(&ticking(), &config);
+        for _ in 0..3 {
+            worker.run_once().unwrap();
+            world.clock.advance(Duration::from_secs(1));
+        }
+        worker.close().unwrap();
+        let totals = world.read(&format!("totals{}", config.task.output_suffix));
+        let ticked = totals.iter().filter(|(key, ..)| key == "tick").count();
+        assert_eq!((ticked > 0, totals.len() - ticked), (ticks, WORDS.len()));
+    }
+}
+
+#[test]
+fn a_producer_to_be_replaced_after_a_commit_is_not_written_to() {
+    for nth in 1..5 {
+        let world = World::of_lines(2, &WORDS);
+        let mut config = config();
+        config.until = Until::EndAtStart;
+        let around = world.prepare(&rekeyed(Some(2)), &config).unwrap();
+        let late = Fault::ArrivesAgainBefore(1);
+        world.broker.set_faults(FaultPlan::new().on(Call::Commit, nth, late));
+        to_the_end(&world, &around, 1);
+        world.broker.set_faults(FaultPlan::new());
+        assert_eq!(by_word(world.totals()), by_word(running_counts(&WORDS)), "{nth}");
+        assert_eq!(around.metrics.snapshot().recoveries, 0, "{nth}");
+    }
+}
+
+#[test]
+fn repartition_records_are_deleted_up_to_the_committed_offset_and_no_further() {
+    let world = World::of_lines(1, &WORDS);
+    let topology = rekeyed(None);
+    let mut worker = world.worker(&topology, &config());
+    world.settle(&mut [&mut worker]).unwrap();
+    let hop = TopicPartition::new("app-by-value-repartition", 0);
+    let committed = |world: &World| {
+        let mut consumer = world.consumer();
+        let committed = consumer.committed("app", std::slice::from_ref(&hop)).unwrap();
+        committed[&hop].offset
+    };
+    let before = committed(&world);
+    // Moves the position on, past what does not count, without anything to commit.
+    let mut producer = world
+        .broker
+        .producer(&thalweg_connectors::ProducerOptions {
+            transactional_id: Some("aborts".to_owned()),
+            transaction_timeout: Duration::from_secs(60),
+            client_id: "aborts".to_owned(),
+        })
+        .unwrap();
+    producer.init_transactions().unwrap();
+    producer.begin().unwrap();
+    let (slot, _) = producer.topic(&hop.topic).unwrap();
+    let record = thalweg_connectors::NewRecord {
+        key: Some(b"x"),
+        value: Some(b"x"),
+        timestamp: Timestamp(60),
+        headers: thalweg_connectors::HeadersRef::EMPTY,
+    };
+    producer.send(slot, 0, &record).unwrap();
+    producer.flush().unwrap();
+    producer.abort().unwrap();
+    world.settle(&mut [&mut worker]).unwrap();
+    world.clock.advance(Duration::from_secs(30));
+    worker.run_once().unwrap();
+    let start = world.consumer().beginning_offsets(std::slice::from_ref(&hop)).unwrap()[&hop];
+    assert_eq!((committed(&world), start), (before, before));
+    drop(worker);
+    // Whoever goes on from the committed offset finds it there.
+    world.write("lines", &[("a", "a", 99)]);
+    let mut worker = world.worker(&topology, &config());
+    world.settle(&mut [&mut worker]).unwrap();
+    assert_eq!(world.totals().len(), WORDS.len() + 1);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! Several workers: tasks are handed over after a commit, lost tasks are dropped, what was fenced joins anew.
 
+use std::time::Duration;
+
+use thalweg_connectors::{Call, Fault, FaultPlan};
+
 use super::apps::{counting, rekeyed};
 use super::world::{APP, World, by_word, config, running_counts};
 use crate::worker::{Cycle, Worker};
@@ -44,6 +48,26 @@ fn work_in_progress_is_committed_before_its_task_is_handed_over() {
     first.run_once().unwrap();
     assert_eq!(by_word(world.totals()), by_word(running_counts(&WORDS)));
     drop(second);
+}
+
+#[test]
+fn a_producer_to_be_replaced_after_a_hand_over_is_not_written_to() {
+    let world = World::of_lines(4, &WORDS);
+    let mut config = config();
+    (config.workers, config.turn_records_max, config.cycle_max) = (2, 1, Duration::ZERO);
+    let around = world.prepare(&counting(), &config).unwrap();
+    let mut first = Worker::new(around.clone(), 0).unwrap();
+    for _ in 0..2 {
+        first.run_once().unwrap();
+    }
+    let late = Fault::ArrivesAgainBefore(1);
+    world.broker.set_faults(FaultPlan::new().on(Call::Commit, 1, late));
+    let mut second = Worker::new(around.clone(), 1).unwrap();
+    first.run_once().unwrap();
+    assert_eq!(world.broker.faults_left(), 0, "it committed for the hand-over");
+    world.settle(&mut [&mut first, &mut second]).unwrap();
+    assert_eq!(by_word(world.totals()), by_word(running_counts(&WORDS)));
+    assert_eq!(around.metrics.snapshot().recoveries, 0);
 }
 
 #[test]

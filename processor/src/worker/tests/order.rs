@@ -1,6 +1,12 @@
 //! Several inputs of one task: merged by time, and waited for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use thalweg_connectors::{
+    CommittedOffset, Consumer, Fetched, Isolation, Offset, PortError, PortErrorKind, PortResult,
+    Timestamp, TopicPartition,
+};
 
 use super::apps::joined;
 use super::world::{World, config};
@@ -87,4 +93,82 @@ fn a_full_partition_is_paused_and_resumed() {
     assert!((5..=14).contains(&most), "{most} records waited, a poll's more than allowed at most");
     world.settle(&mut [&mut worker]).unwrap();
     assert_eq!(world.totals().len(), 50);
+}
+
+/// Refuses to pause or resume once: at the n-th call.
+struct Stubborn {
+    inner: Box<dyn Consumer>,
+    calls: usize,
+    refuses: usize,
+}
+
+impl Consumer for Stubborn {
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> PortResult<()> {
+        self.inner.assign(partitions)
+    }
+
+    fn unassign(&mut self, partitions: &[TopicPartition]) -> PortResult<()> {
+        self.inner.unassign(partitions)
+    }
+
+    fn set_paused(&mut self, partitions: &[TopicPartition], paused: bool) -> PortResult<()> {
+        self.calls += 1;
+        if self.calls == self.refuses {
+            return Err(PortError::new(PortErrorKind::Retriable, "cannot pause now"));
+        }
+        self.inner.set_paused(partitions, paused)
+    }
+
+    fn poll(
+        &mut self,
+        timeout: Duration,
+        max_records: usize,
+        out: &mut Vec<Fetched>,
+    ) -> PortResult<()> {
+        self.inner.poll(timeout, max_records, out)
+    }
+
+    fn committed(
+        &mut self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> PortResult<BTreeMap<TopicPartition, CommittedOffset>> {
+        self.inner.committed(group, partitions)
+    }
+
+    fn beginning_offsets(
+        &mut self,
+        partitions: &[TopicPartition],
+    ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
+        self.inner.beginning_offsets(partitions)
+    }
+
+    fn end_offsets(
+        &mut self,
+        partitions: &[TopicPartition],
+        isolation: Isolation,
+    ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
+        self.inner.end_offsets(partitions, isolation)
+    }
+
+    fn offsets_for_times(
+        &mut self,
+        times: &[(TopicPartition, Timestamp)],
+    ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
+        self.inner.offsets_for_times(times)
+    }
+}
+
+#[test]
+fn a_partition_that_could_not_be_paused_or_resumed_is_so_at_the_next_try() {
+    for refuses in 1..8 {
+        let world = World::of_lines(1, &["w"; 50]);
+        let mut config = config();
+        (config.task.buffered_records_max, config.poll_records_max) = (4, 10);
+        (config.turn_records_max, config.cycle_max) = (1, Duration::ZERO);
+        let mut worker = world.worker(&super::counting(), &config);
+        worker.consumer = Box::new(Stubborn { inner: world.consumer(), calls: 0, refuses });
+        world.settle(&mut [&mut worker]).unwrap();
+        assert_eq!(world.totals().len(), 50, "call {refuses} was refused");
+    }
 }

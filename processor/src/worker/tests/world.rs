@@ -195,6 +195,13 @@ impl World {
         self.read(topic).into_iter().map(|(key, value, _)| (key, text(value))).collect()
     }
 
+    /// Somebody who reads what is committed.
+    pub(crate) fn consumer(&self) -> Box<dyn thalweg_connectors::Consumer> {
+        let options =
+            ConsumerOptions { isolation: Isolation::ReadCommitted, client_id: "reader".to_owned() };
+        self.broker.consumer(&options).unwrap()
+    }
+
     /// The end of a partition, open transactions included.
     pub(crate) fn end(&self, topic: &str, partition: i32) -> Offset {
         let options =
