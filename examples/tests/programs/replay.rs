@@ -8,7 +8,7 @@ const LIVE: [&str; 4] = ["run", "--until-end", "--input", "views"];
 /// What the fixed program counts from 14:00 on.
 const FIXED_PER_MINUTE: &str = "\
 2025-06-01T14:00:00Z /home 2
-2025-06-01T14:01:00Z /home 1
+2025-06-01T14:01:00Z /home 2
 2025-06-01T14:00:00Z /news 1
 ";
 

@@ -78,16 +78,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Waits for a line of its log that contains the text, and gives it.
-    pub(crate) fn wait_for(&mut self, text: &str) -> String {
-        loop {
-            let mut line = String::new();
-            let read = self.stderr.read_line(&mut line).unwrap();
+    /// Waits until a line of its log contains the text.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !self.log.contains(text) {
+            let read = self.stderr.read_line(&mut self.log).unwrap();
             assert_ne!(read, 0, "it ended before it logged {text:?}:\n{}", self.log);
-            self.log.push_str(&line);
-            if line.contains(text) {
-                return line;
-            }
         }
     }
 
