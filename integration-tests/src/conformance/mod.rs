@@ -1,8 +1,20 @@
-//! The conformance language: scenario files, their values, serdes and expressions, and the comparison of what happened with
-//! what should have. `conformance/FORMAT.md` is its definition.
+//! The conformance runner: scenario files, the interpreter that turns them into topologies of the library, and the comparison of
+//! what happened with what should have. `conformance/FORMAT.md` is the definition of the language.
 //!
-//! The way of a scenario: [`Scenario::read`] parses the file, a runner builds the topology and drives it into an
-//! [`Outcome`], [`compare`] turns outcome and expectation into [`Difference`]s, and [`Report`] prints them.
+//! The way of a scenario: [`Scenario::read`] parses the file, [`run()`] builds the topology and drives it into an [`Outcome`],
+//! [`compare`] turns outcome and expectation into [`Difference`]s, and [`Report`] prints them. What a scenario needs and the library
+//! does not have yet is an unsupported [`Fault`]: reported, counted as failed, and on the committed list of expected failures.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `scenario`, `section` | the files |
+//! | `value`, `serde`, `adapt` | dynamic values and serdes, and how the library sees them |
+//! | `expr`, `builtin`, `program` | expressions and the small programs of processors |
+//! | `interp`, `papi` | steps of the DSL and of the low-level API, as calls of the library |
+//! | `functions`, `processor`, `stores` | closures, processors and stores made of a scenario's parts |
+//! | `run`, `settings`, `engine`, `crash` | driving a topology, its configuration, where its stores live, restarts |
+//! | `failure`, `fault` | from the library's errors to the kinds that expectations name |
+//! | `outcome`, `compare`, `suite`, `report`, `expected` | judging |
 
 mod adapt;
 mod builtin;
