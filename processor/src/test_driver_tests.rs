@@ -1,9 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test panics on failure")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thalweg_connectors::{Headers, HeadersRef, NewRecord, Timestamp, Topic};
+use thalweg_connectors::{
+    Field, Headers, HeadersRef, I64Be, NewRecord, Serde, SerdeError, Timestamp, Topic,
+};
 
 use super::{LocalState, TestDriver};
 use crate::{
@@ -268,4 +271,39 @@ fn misuse_is_told_with_what_there_is() {
     assert!(error.map(drop).unwrap_err().to_string().contains("timestamped"));
     assert!(driver.dump::<String, String>("sums").is_err());
     driver.close();
+}
+
+/// Numbers that count how often they are decoded.
+struct Counted(Arc<AtomicUsize>);
+
+impl Serde<i64> for Counted {
+    fn write(&self, value: &i64, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        I64Be.write(value, out)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<i64, SerdeError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        I64Be.read(bytes)
+    }
+}
+
+#[test]
+fn what_a_timestamp_extractor_was_given_is_not_decoded_again() {
+    let decoded = Arc::new(AtomicUsize::new(0));
+    let serdes = (Arc::clone(input().key_serde()), Arc::new(Counted(Arc::clone(&decoded))) as _);
+    let by_value = |_: &String, value: &i64, _, _| Ok(Timestamp(*value));
+    let extractor = TimestampExtractor::Custom(Arc::new(by_value));
+    let topics = vec![TopicRef::External("in".into()), TopicRef::External("in2".into())];
+    let mut builder = TopologyBuilder::new();
+    builder.add_source("source", SourceDef::new(topics, serdes, extractor, None)).unwrap();
+    sink(&mut builder, "sink", TopicRef::External("out".into()), "source");
+    let topology = builder.build().unwrap();
+    let mut driver = TestDriver::new(&topology, TaskConfig::new("app")).unwrap();
+    for value in [5, 7, -1, 6] {
+        driver.input(&input()).pipe("a", value, 0).unwrap();
+        driver.input(&Topic::<String, i64>::new("in2")).pipe("a", value + 100, 0).unwrap();
+    }
+    let expected = [5, 105, 7, 107, 99, 6, 106];
+    assert_eq!(pairs(&driver), of(&expected.map(|value| ("a", value))));
+    assert_eq!(decoded.load(Ordering::SeqCst), 8, "once each, the dropped one included");
 }

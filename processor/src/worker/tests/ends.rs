@@ -229,10 +229,11 @@ fn a_replay_of_a_sink_that_chooses_topics_by_record_is_refused() {
 
 #[test]
 fn a_replay_with_an_end_runs_no_punctuations_on_wall_clock_time() {
-    for (config, ticks) in [(config(), true), (replay("r", ReplayFrom::Beginning), false)] {
+    for (mut config, ticks) in [(config(), true), (replay("r", ReplayFrom::Beginning), false)] {
         let world = World::of_lines(1, &WORDS);
+        (config.turn_records_max, config.cycle_max) = (1, Duration::ZERO);
         let mut worker = world.worker(&ticking(), &config);
-        for _ in 0..3 {
+        for _ in 0..WORDS.len() + 3 {
             worker.run_once().unwrap();
             world.clock.advance(Duration::from_secs(1));
         }
@@ -248,7 +249,8 @@ fn a_producer_to_be_replaced_after_a_commit_is_not_written_to() {
     for nth in 1..5 {
         let world = World::of_lines(2, &WORDS);
         let mut config = config();
-        config.until = Until::EndAtStart;
+        // One task comes to its end before the other.
+        (config.until, config.turn_records_max) = (Until::EndAtStart, 1);
         let around = world.prepare(&rekeyed(Some(2)), &config).unwrap();
         let late = Fault::ArrivesAgainBefore(1);
         world.broker.set_faults(FaultPlan::new().on(Call::Commit, nth, late));
