@@ -14,28 +14,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("thalweg-connectors", &[]),
     ("thalweg-state", &[]),
     ("thalweg-txn", &["thalweg-connectors"]),
-    (
-        "thalweg-processor",
-        &["thalweg-state", "thalweg-txn", "thalweg-connectors"],
-    ),
-    (
-        "thalweg",
-        &["thalweg-processor", "thalweg-state", "thalweg-connectors"],
-    ),
+    ("thalweg-processor", &["thalweg-state", "thalweg-txn", "thalweg-connectors"]),
+    ("thalweg", &["thalweg-processor", "thalweg-state", "thalweg-connectors"]),
     ("thalweg-examples", ANY),
     ("thalweg-integration-tests", ANY),
 ];
 
 const CORE: [&str; 3] = ["processor", "txn", "state"];
-const MEMBERS: [&str; 7] = [
-    "connectors",
-    "state",
-    "txn",
-    "processor",
-    "dsl",
-    "examples",
-    "integration-tests",
-];
+const MEMBERS: [&str; 7] =
+    ["connectors", "state", "txn", "processor", "dsl", "examples", "integration-tests"];
 
 /// Package name to the names of the packages it depends on, build and dev dependencies included.
 fn dependencies(metadata: &Value) -> BTreeMap<String, Vec<String>> {
@@ -43,17 +30,7 @@ fn dependencies(metadata: &Value) -> BTreeMap<String, Vec<String>> {
     let packages = metadata["packages"].as_array().unwrap();
     packages
         .iter()
-        .map(|p| {
-            (
-                name(p),
-                p["dependencies"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(name)
-                    .collect(),
-            )
-        })
+        .map(|p| (name(p), p["dependencies"].as_array().unwrap().iter().map(name).collect()))
         .collect()
 }
 
@@ -64,9 +41,7 @@ fn undrawn_arrows(dependencies: &BTreeMap<String, Vec<String>>) -> Vec<String> {
             violations.push(format!("package '{from}' is not part of the architecture"));
             continue;
         };
-        let inside = targets
-            .iter()
-            .filter(|to| dependencies.contains_key(*to) && *to != from);
+        let inside = targets.iter().filter(|to| dependencies.contains_key(*to) && *to != from);
         for to in inside.filter(|to| *drawn != ANY && !drawn.contains(&to.as_str())) {
             violations.push(format!("'{from}' must not depend on '{to}'"));
         }
@@ -106,10 +81,7 @@ fn an_arrow_that_is_not_drawn_is_found() {
 /// Dependencies are declared once, in the workspace manifest, and the workspace's lints bind every crate.
 fn manifest_violations(path: &str, manifest: &toml::Table) -> Vec<String> {
     let inherits = |value: &toml::Value| {
-        value
-            .get("workspace")
-            .and_then(toml::Value::as_bool)
-            .unwrap_or(false)
+        value.get("workspace").and_then(toml::Value::as_bool).unwrap_or(false)
     };
     let mut violations = Vec::new();
     if !manifest.get("lints").is_some_and(inherits) {
@@ -120,9 +92,7 @@ fn manifest_violations(path: &str, manifest: &toml::Table) -> Vec<String> {
             continue;
         };
         for (name, _) in table.iter().filter(|(_, value)| !inherits(value)) {
-            violations.push(format!(
-                "{path}: '{name}' in [{section}] is not `workspace = true`"
-            ));
+            violations.push(format!("{path}: '{name}' in [{section}] is not `workspace = true`"));
         }
     }
     violations
@@ -159,10 +129,6 @@ fn core_crates_carry_the_same_bans() {
         assert!(!table[key].as_array().unwrap().is_empty(), "{key}");
     }
     for (key, value) in read_toml("clippy.toml") {
-        assert_eq!(
-            table.get(&key),
-            Some(&value),
-            "'{key}' differs from the root's clippy.toml"
-        );
+        assert_eq!(table.get(&key), Some(&value), "'{key}' differs from the root's clippy.toml");
     }
 }

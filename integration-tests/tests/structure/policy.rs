@@ -16,15 +16,11 @@ fn licence_violations(metadata: &Value, allowed: &[&str]) -> Vec<String> {
     let mut violations = Vec::new();
     for package in metadata["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();
-        match package["license"]
-            .as_str()
-            .map(|licence| (licence, satisfied(licence, allowed)))
-        {
+        match package["license"].as_str().map(|licence| (licence, satisfied(licence, allowed))) {
             Some((_, Ok(true))) => {}
             Some((licence, Ok(false))) => {
-                violations.push(format!(
-                    "'{name}' has the licence '{licence}', which is not allowed"
-                ));
+                violations
+                    .push(format!("'{name}' has the licence '{licence}', which is not allowed"));
             }
             Some((_, Err(error))) => violations.push(format!("'{name}': {error}")),
             None => violations.push(format!("'{name}' states no licence")),
@@ -66,30 +62,21 @@ fn every_dependency_has_an_allowed_licence() {
     let deny = read_toml("deny.toml");
     let metadata = metadata(&["--all-features", "--filter-platform", &host()]);
     assert!(metadata["packages"].as_array().unwrap().len() > 10);
-    assert_none(&licence_violations(
-        &metadata,
-        &strings(&deny, "licenses", "allow"),
-    ));
+    assert_none(&licence_violations(&metadata, &strings(&deny, "licenses", "allow")));
 }
 
 #[test]
 fn every_dependency_comes_from_an_allowed_registry() {
     let deny = read_toml("deny.toml");
     let lock = read_toml("Cargo.lock");
-    assert_none(&source_violations(
-        &lock,
-        &strings(&deny, "sources", "allow-registry"),
-    ));
+    assert_none(&source_violations(&lock, &strings(&deny, "sources", "allow-registry")));
 }
 
 #[test]
 fn no_banned_crate_is_in_the_lock_file() {
     let deny = read_toml("deny.toml");
     let banned = deny["bans"]["deny"].as_array().unwrap();
-    let banned: Vec<_> = banned
-        .iter()
-        .map(|ban| ban["crate"].as_str().unwrap())
-        .collect();
+    let banned: Vec<_> = banned.iter().map(|ban| ban["crate"].as_str().unwrap()).collect();
     assert_none(&ban_violations(&read_toml("Cargo.lock"), &banned));
 }
 
@@ -126,8 +113,5 @@ fn dependencies_against_the_policy_are_found() {
             "'folder' comes from a folder",
         ]
     );
-    assert_eq!(
-        ban_violations(&lock, &["fork"]),
-        ["'fork' is banned by deny.toml"]
-    );
+    assert_eq!(ban_violations(&lock, &["fork"]), ["'fork' is banned by deny.toml"]);
 }

@@ -15,10 +15,7 @@ enum Kind {
 
 pub(crate) fn views(source: &str) -> Views {
     let chars: Vec<char> = source.chars().collect();
-    let mut views = Views {
-        code: String::new(),
-        comments: String::new(),
-    };
+    let mut views = Views { code: String::new(), comments: String::new() };
     let mut at = 0;
     while at < chars.len() {
         let (kind, length) = token(&chars, at);
@@ -37,10 +34,9 @@ fn token(chars: &[char], at: usize) -> (Kind, usize) {
     let rest = &chars[at..];
     let next = rest.get(1).copied();
     match rest[0] {
-        '/' if next == Some('/') => (
-            Kind::Comment,
-            rest.iter().position(|&c| c == '\n').unwrap_or(rest.len()),
-        ),
+        '/' if next == Some('/') => {
+            (Kind::Comment, rest.iter().position(|&c| c == '\n').unwrap_or(rest.len()))
+        }
         '/' if next == Some('*') => (Kind::Comment, block_comment(rest)),
         '"' => (Kind::Literal, quoted(rest, '"')),
         '\'' if next == Some('\\') || rest.get(2) == Some(&'\'') => {
@@ -113,11 +109,8 @@ fn function(code: &str, at: usize) -> Option<Function> {
         return None;
     }
     let item = &code[at..];
-    let name: String = item[3..]
-        .trim_start()
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
-        .collect();
+    let name: String =
+        item[3..].trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let mut depth = 0_i32;
     // Brackets too: the `;` of an array type does not end a declaration.
     let mut brackets = 0_i32;
@@ -139,15 +132,8 @@ fn function(code: &str, at: usize) -> Option<Function> {
             break;
         }
     }
-    let lines = item[start?..end?]
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .count();
-    Some(Function {
-        name,
-        line: code[..at].matches('\n').count() + 1,
-        lines,
-    })
+    let lines = item[start?..end?].lines().filter(|line| !line.trim().is_empty()).count();
+    Some(Function { name, line: code[..at].matches('\n').count() + 1, lines })
 }
 
 #[test]
@@ -170,13 +156,6 @@ fn code_comments_and_text_are_told_apart() {
 fn functions_are_measured_in_lines_of_code() {
     let source = "trait T { fn declared(&self) -> [u8; 2]; }\n\nfn short() {}\n\
                   fn long(a: [u8; 4]) {\n    // why\n\n    if true {\n        b();\n    }\n}\ntype F = fn (u8);\n";
-    let function = |name: &str, line, lines| Function {
-        name: name.to_owned(),
-        line,
-        lines,
-    };
-    assert_eq!(
-        functions(&views(source).code),
-        [function("short", 3, 0), function("long", 4, 3)]
-    );
+    let function = |name: &str, line, lines| Function { name: name.to_owned(), line, lines };
+    assert_eq!(functions(&views(source).code), [function("short", 3, 0), function("long", 4, 3)]);
 }

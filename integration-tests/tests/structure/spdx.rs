@@ -2,18 +2,10 @@
 
 /// Tells whether a licence expression can be satisfied with the allowed licences alone.
 pub(crate) fn satisfied(expression: &str, allowed: &[&str]) -> Result<bool, String> {
-    let spaced = expression
-        .replace('/', " OR ")
-        .replace('(', " ( ")
-        .replace(')', " ) ");
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let tokens: Vec<&str> = spaced.split_whitespace().collect();
-    let mut parser = Parser {
-        tokens: &tokens,
-        allowed,
-    };
-    let result = parser
-        .any()
-        .ok_or_else(|| format!("cannot read licence '{expression}'"))?;
+    let mut parser = Parser { tokens: &tokens, allowed };
+    let result = parser.any().ok_or_else(|| format!("cannot read licence '{expression}'"))?;
     if parser.tokens.is_empty() {
         Ok(result)
     } else {
@@ -54,10 +46,7 @@ impl<'a> Parser<'a> {
         }
         if self.take("WITH") {
             let exception = self.next()?;
-            return Some(
-                self.allowed
-                    .contains(&format!("{first} WITH {exception}").as_str()),
-            );
+            return Some(self.allowed.contains(&format!("{first} WITH {exception}").as_str()));
         }
         Some(self.allowed.contains(&first))
     }
@@ -97,10 +86,6 @@ fn licence_expressions_are_read_with_and_binding_tighter() {
         ("", Err(())),
     ];
     for (expression, expected) in cases {
-        assert_eq!(
-            satisfied(expression, &allowed).map_err(drop),
-            expected,
-            "{expression}"
-        );
+        assert_eq!(satisfied(expression, &allowed).map_err(drop), expected, "{expression}");
     }
 }

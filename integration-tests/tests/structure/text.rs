@@ -8,24 +8,13 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 const RUN_ONCE_LINES_MAX: usize = 40;
 
-const FOLDERS: [&str; 8] = [
-    ".ci",
-    "connectors",
-    "dsl",
-    "examples",
-    "integration-tests",
-    "processor",
-    "state",
-    "txn",
-];
+const FOLDERS: [&str; 8] =
+    [".ci", "connectors", "dsl", "examples", "integration-tests", "processor", "state", "txn"];
 
 const FORBIDDEN_CODE: [&str; 4] = ["todo!", "unimplemented!", "dbg!", "#[ignore"];
 const FORBIDDEN_COMMENTS: [&str; 5] = ["TODO", "FIXME", "XXX", "HACK", "```ignore"];
-const MACHINE_PATHS: [&str; 3] = [
-    concat!("/", "home/"),
-    concat!("/", "root/"),
-    concat!("/", "Users/"),
-];
+const MACHINE_PATHS: [&str; 3] =
+    [concat!("/", "home/"), concat!("/", "root/"), concat!("/", "Users/")];
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
@@ -36,27 +25,19 @@ fn source_violations(file: &File) -> Vec<String> {
     let mut violations = Vec::new();
     let lines = file.text.lines().count();
     if lines > FILE_LINES_MAX {
-        violations.push(format!(
-            "{}: {lines} lines, over {FILE_LINES_MAX}",
-            file.path
-        ));
+        violations.push(format!("{}: {lines} lines, over {FILE_LINES_MAX}", file.path));
     }
     let views = views(&file.text);
-    for (view, words) in [
-        (&views.code, &FORBIDDEN_CODE[..]),
-        (&views.comments, &FORBIDDEN_COMMENTS),
-    ] {
+    for (view, words) in
+        [(&views.code, &FORBIDDEN_CODE[..]), (&views.comments, &FORBIDDEN_COMMENTS)]
+    {
         for (line, word) in occurrences(view, words, is_word) {
             violations.push(format!("{}:{line}: leftover '{word}'", file.path));
         }
     }
     for function in functions(&views.code) {
         let run_once = file.path.starts_with("processor/src/") && function.name == "run_once";
-        let limit = if run_once {
-            RUN_ONCE_LINES_MAX
-        } else {
-            FUNCTION_LINES_MAX
-        };
+        let limit = if run_once { RUN_ONCE_LINES_MAX } else { FUNCTION_LINES_MAX };
         if function.lines > limit {
             violations.push(format!(
                 "{}:{}: '{}' has {} lines of code, over {limit}",
@@ -108,29 +89,19 @@ fn the_run_loop_is_found_under_the_name_that_its_limit_is_for() {
 
 #[test]
 fn no_file_names_a_path_of_one_machine() {
-    assert_none(
-        &files()
-            .iter()
-            .flat_map(machine_path_violations)
-            .collect::<Vec<_>>(),
-    );
+    assert_none(&files().iter().flat_map(machine_path_violations).collect::<Vec<_>>());
 }
 
 #[test]
 fn the_root_has_only_the_folders_of_the_architecture() {
-    let folders: Vec<_> = entries(&root())
-        .into_iter()
-        .filter_map(|(name, folder)| folder.then_some(name))
-        .collect();
+    let folders: Vec<_> =
+        entries(&root()).into_iter().filter_map(|(name, folder)| folder.then_some(name)).collect();
     assert_eq!(folders, FOLDERS);
 }
 
 #[test]
 fn violations_in_a_source_are_found() {
-    let file = |path: &str, text: String| File {
-        path: path.to_owned(),
-        text,
-    };
+    let file = |path: &str, text: String| File { path: path.to_owned(), text };
     let long = |name: &str, lines: usize| format!("fn {name}() {{\n{}}}\n", "x();\n".repeat(lines));
 
     let leftovers =
@@ -149,10 +120,7 @@ fn violations_in_a_source_are_found() {
         ["dsl/src/b.rs: 801 lines, over 800"]
     );
     assert_none(&source_violations(&file("dsl/src/c.rs", long("f", 70))));
-    assert_none(&source_violations(&file(
-        "processor/src/c.rs",
-        long("run_once", 40),
-    )));
+    assert_none(&source_violations(&file("processor/src/c.rs", long("run_once", 40))));
     assert_eq!(
         source_violations(&file("dsl/src/c.rs", long("f", 71))),
         ["dsl/src/c.rs:1: 'f' has 71 lines of code, over 70"]
@@ -167,10 +135,7 @@ fn violations_in_a_source_are_found() {
 fn a_path_of_one_machine_is_found() {
     let path = MACHINE_PATHS[0];
     let text = format!("https://host{path}page $HOME/x ~{path}\ncp {path}me/x .\n");
-    let file = File {
-        path: "README.md".to_owned(),
-        text,
-    };
+    let file = File { path: "README.md".to_owned(), text };
     assert_eq!(
         machine_path_violations(&file),
         [format!("README.md:2: path of one machine '{path}…'")]

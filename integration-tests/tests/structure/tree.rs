@@ -10,10 +10,7 @@ pub(crate) struct File {
 }
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
 /// Reads every text file of the workspace, in order of path. Hidden entries other than `.ci` and `.gitignore`,
@@ -21,12 +18,7 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn files() -> Vec<File> {
     let mut found = Vec::new();
     collect(&root(), "", &mut found);
-    assert!(
-        found.len() > 20,
-        "only {} files found below {:?}",
-        found.len(),
-        root()
-    );
+    assert!(found.len() > 20, "only {} files found below {:?}", found.len(), root());
     found
 }
 
@@ -36,9 +28,7 @@ pub(crate) fn read(path: &str) -> String {
 }
 
 pub(crate) fn read_toml(path: &str) -> toml::Table {
-    read(path)
-        .parse()
-        .unwrap_or_else(|e| panic!("'{path}' is not TOML: {e}"))
+    read(path).parse().unwrap_or_else(|e| panic!("'{path}' is not TOML: {e}"))
 }
 
 /// Names of the entries of a folder that belong to the workspace, sorted, with whether each is a folder.
@@ -47,10 +37,7 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, bool)> {
         .unwrap()
         .map(|entry| entry.unwrap())
         .map(|entry| {
-            (
-                entry.file_name().into_string().unwrap(),
-                entry.file_type().unwrap().is_dir(),
-            )
+            (entry.file_name().into_string().unwrap(), entry.file_type().unwrap().is_dir())
         })
         .filter(|(name, _)| !name.starts_with('.') || name == ".ci" || name == ".gitignore")
         .filter(|(name, _)| name != "target")
@@ -88,8 +75,5 @@ pub(crate) fn metadata(extra: &[&str]) -> serde_json::Value {
 pub(crate) fn host() -> String {
     let output = Command::new("rustc").arg("-vV").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .unwrap()
-        .to_owned()
+    text.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
