@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use thalweg::feed::{Received, read_all};
-use thalweg::{Headers, Offset, SharedBackend, SystemClock, Timestamp, Topic};
+use thalweg::{Offset, SharedBackend, SystemClock, Topic};
 
 pub(crate) use process::{Ended, Process};
 
@@ -118,7 +118,7 @@ pub(crate) fn raw(name: &str) -> Topic<Option<Vec<u8>>, Option<Vec<u8>>> {
 }
 
 /// What two runs have to agree on: everything but the offset, where markers count.
-pub(crate) fn content(record: &Raw) -> (i32, Option<&[u8]>, Option<&[u8]>, Timestamp, &Headers) {
+pub(crate) fn content(record: &Raw) -> impl PartialEq + std::fmt::Debug + '_ {
     let Received { partition, timestamp, headers, key, value, .. } = record;
     (*partition, key.as_deref(), value.as_deref(), *timestamp, headers)
 }
