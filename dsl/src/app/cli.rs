@@ -13,6 +13,8 @@ use super::version::VERSION;
 /// What was asked for.
 #[derive(Parser, Debug)]
 #[command(
+    about = "An application that processes streams, made with Thalweg",
+    long_about = None,
     disable_help_subcommand = true,
     arg_required_else_help = true,
     subcommand_required = true
@@ -26,6 +28,7 @@ pub(crate) struct Cli {
 
 /// The flags of all commands. Values are checked with all other sources of the configuration.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Configuration")]
 pub(crate) struct Common {
     /// Where topics live: log://DIRECTORY, mem:// or kafka://HOST:PORT [key: broker]
     #[arg(long, global = true, value_name = "URL")]

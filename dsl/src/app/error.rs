@@ -132,8 +132,8 @@ pub(crate) fn report(error: &dyn Error, broker: Option<&BrokerUrl>) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let message = error.to_string();
-        // A transparent error repeats what its source says.
-        if message != said {
+        // A transparent error repeats what its source says, and some messages quote it.
+        if !said.contains(&message) {
             let _ = write!(text, "\n  because: {message}");
         }
         said = message;

@@ -105,7 +105,9 @@ impl Run<'_> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let course = self.mode.course(self.settings, &*clock)?;
         let backend = self.open(&clock)?;
-        self.create_topics(&backend)?;
+        if let Mode::Live(_) = self.mode {
+            self.create_topics(&backend)?;
+        }
         let mut feeding = self.start_input(&course, &backend)?;
         if course.until == Until::EndAtStart
             && let Some(mut before) = feeding.take()
@@ -203,21 +205,22 @@ impl Run<'_> {
         backend: &SharedBackend,
         clock: &Arc<dyn Clock>,
     ) -> Result<Streams, AppError> {
-        let line = promise(&self.settings.broker.to_string(), &**backend, self.settings.guarantee);
-        tracing::info!(application_id = course.application_id, "{line}");
-        if !course.suffix.is_empty() {
-            tracing::info!(outputs = %format!("*{}", course.suffix), "replaying beside the live application");
-        }
         let spec = StreamsSpec {
             topology: self.app.topology.clone(),
             backend: Arc::clone(backend),
             clock: Arc::clone(clock),
             config: Arc::new(self.runtime_config(course, backend)),
         };
-        Streams::start(spec).map_err(|source| AppError::Start {
+        let streams = Streams::start(spec).map_err(|source| AppError::Start {
             application_id: course.application_id.clone(),
             source: Box::new(source),
-        })
+        })?;
+        let line = promise(&self.settings.broker.to_string(), &**backend, self.settings.guarantee);
+        tracing::info!(application_id = course.application_id, "{line}");
+        if !course.suffix.is_empty() {
+            tracing::info!(outputs = %format!("*{}", course.suffix), "replaying beside the live application");
+        }
+        Ok(streams)
     }
 
     fn runtime_config(&self, course: &Course, backend: &SharedBackend) -> RuntimeConfig {
