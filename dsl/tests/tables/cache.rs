@@ -1,5 +1,7 @@
 //! The record cache: one update per key and commit, with the time and headers of the latest record.
 
+use std::collections::BTreeMap;
+
 use thalweg::{
     BoxError, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, KStream, Materialized, Stores,
     StreamsBuilder, TaskConfig, TestDriver, TimeWindows,
@@ -90,6 +92,37 @@ fn windows_that_leave_the_store_before_the_commit_are_sent_and_logged_all_the_sa
     let expected = ["a[0,10)=1@3", "a[0,10)=3@5", "a[20,30)=1@25", "a[900000,900010)=1@900000"];
     assert_eq!(window_counts(&mut out), expected);
     assert_eq!(driver.read_raw("app-w-changelog").len(), expected.len());
+}
+
+#[test]
+fn last_result_of_each_window_is_the_same_with_and_without_a_cache() {
+    let size = TimeWindows::of_size(ms(10));
+    for windows in [size.no_grace(), size.grace(ms(20)), size.advance_by(ms(5)).grace(ms(7))] {
+        let last = |cache| {
+            let input = text("in");
+            let builder = StreamsBuilder::new();
+            builder
+                .stream(&input)
+                .process_values(Stores::none(), |_| Ok(Times))
+                .group_by_key()
+                .windowed_by(windows)
+                .count("w")
+                .to(&windowed("out", 10));
+            let mut driver = start(&builder, cache);
+            let mut out = driver.output(&windowed("out", 10));
+            // Each line is one commit; the later ones leave windows of their own behind.
+            let lines =
+                ["3 4 5", "5 12 9 25 14 900000", "900001 899995 1800000 1799999 5", "3600000"];
+            pipe(&mut driver, &input, &lines.map(|times| ("a", times, 0)));
+            let results = window_counts(&mut out).into_iter();
+            let results =
+                results.map(|r| r.split_once('=').map(|(w, n)| (w.to_owned(), n.to_owned())));
+            results.flatten().collect::<BTreeMap<_, _>>()
+        };
+        let (with, without) = (last(Cache::On), last(Cache::Off));
+        assert_eq!(with, without, "{windows:?}");
+        assert!(with.len() > 5, "{with:?}");
+    }
 }
 
 #[test]
