@@ -34,6 +34,8 @@ enum Moment {
     Work(u64, Duration),
     /// The same, and has committed.
     Commit(u64, Duration),
+    /// So long after it was asked to stop, while it works: in its last commit, or while it closes.
+    Stop(u64, Duration),
 }
 
 impl Moment {
@@ -41,7 +43,8 @@ impl Moment {
         let (kind, records) = (random.within(0..10), random.within(1..records));
         match kind {
             0..3 => Self::Age(random.millis(0..300)),
-            3..5 => Self::Work(records, random.millis(0..40)),
+            3 => Self::Work(records, random.millis(0..40)),
+            4 => Self::Stop(records, random.millis(0..40)),
             _ => Self::Commit(records, random.millis(0..120)),
         }
     }
@@ -50,7 +53,7 @@ impl Moment {
     fn is_near(self, numbers: &Numbers) -> bool {
         match self {
             Self::Age(_) => true,
-            Self::Work(records, _) => numbers.processed >= records,
+            Self::Work(records, _) | Self::Stop(records, _) => numbers.processed >= records,
             Self::Commit(records, _) => numbers.processed >= records && numbers.commits > 0,
         }
     }
@@ -97,15 +100,18 @@ impl Victim<'_> {
         let workers = if random.within(0..2) == 0 { "1" } else { "2" };
         self.place.append("input", part);
         let mut process = self.place.start(&self.arguments(workers, &[]));
-        if !matches!(moment, Moment::Age(_)) {
-            process.wait_for(|numbers| moment.is_near(numbers));
-        }
-        let (Moment::Age(then) | Moment::Work(_, then) | Moment::Commit(_, then)) = moment;
-        process.watch_until(Instant::now() + then);
-        let numbers = process.numbers().unwrap_or_default();
-        let age = process.age();
-        let ended = process.kill();
-        println!("kill {n}, {workers} workers, {moment:?}: {age:.0?} old, {numbers:?}");
+        let numbers = match moment {
+            Moment::Age(_) => Numbers::default(),
+            _ => process.wait_for(|numbers| moment.is_near(numbers)),
+        };
+        let (numbers, ended) = match moment {
+            Moment::Stop(_, then) => (numbers, process.stop_and_kill(then)),
+            Moment::Age(then) | Moment::Work(_, then) | Moment::Commit(_, then) => {
+                process.watch_until(Instant::now() + then);
+                (process.numbers().unwrap_or(numbers), process.kill())
+            }
+        };
+        println!("kill {n}, {workers} workers, {moment:?}: {:.0?} old, {numbers:?}", ended.took);
         (moment, numbers, ended)
     }
 

@@ -118,6 +118,19 @@ impl Process {
         self.ended()
     }
 
+    /// Asks it to stop, and kills it so much later, if it has not ended before.
+    pub(crate) fn stop_and_kill(mut self, then: Duration) -> Ended {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        let moment = Instant::now() + then;
+        while let Ok(line) = self.log.recv_timeout(moment.saturating_duration_since(Instant::now()))
+        {
+            self.note(line);
+        }
+        self.child.kill().unwrap();
+        self.ended()
+    }
+
     /// Waits until it has ended by itself.
     pub(crate) fn end(mut self) -> Ended {
         let deadline = Instant::now() + DEADLINE;
