@@ -248,6 +248,7 @@ impl Records for RecordBatch {
         self.entries.len()
     }
 
+    #[inline]
     fn get(&self, index: usize) -> RecordRef<'_> {
         let e = &self.entries[index];
         let key_end = e.start as usize + e.key.max(0) as usize;

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use thalweg_connectors::{Headers, Offset, Timestamp, TopicPartition};
 use thalweg_state::TaskState;
 
@@ -23,7 +22,7 @@ pub(crate) struct Slot {
     pub(crate) name: Arc<str>,
     /// Taken out while the node works, so that it can be lent the rest of the task.
     pub(crate) node: Option<Box<dyn Node>>,
-    pub(crate) children: SmallVec<[NodeIx; 4]>,
+    pub(crate) children: Box<[NodeIx]>,
 }
 
 /// Everything of a task that nodes share.
@@ -57,6 +56,11 @@ impl Shared {
             partition: tp.partition,
             offset: self.offset,
         })
+    }
+
+    #[inline(never)]
+    fn replace_headers(&mut self, headers: &Headers) -> Headers {
+        std::mem::replace(&mut self.headers, headers.clone())
     }
 
     pub(crate) fn record_context(&self) -> RecordContext {
@@ -97,15 +101,14 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The failure of a node below, unless the processing handler said continue; a negative timestamp.
+    #[inline]
     pub fn forward<K, V>(&mut self, record: Record<K, V>) -> NodeResult
     where
         K: Clone + Send + 'static,
         V: Clone + Send + 'static,
     {
-        let entered = self.enter(&record)?;
-        let result = self.pass_on(record);
-        self.leave(entered);
-        result
+        // Inlined, so that the caller makes the record in the slot itself.
+        self.pass_on(&mut Some(record))
     }
 
     /// Hands a record to one child, by name.
@@ -158,21 +161,37 @@ impl Context<'_> {
         }
     }
 
-    fn pass_on<K, V>(&mut self, record: Record<K, V>) -> NodeResult
+    /// Hands the record in the slot to all children.
+    fn pass_on<K, V>(&mut self, slot: &mut Option<Record<K, V>>) -> NodeResult
     where
         K: Clone + Send + 'static,
         V: Clone + Send + 'static,
     {
-        let children = &self.graph.slots[self.node.0 as usize].children;
-        let Some(last) = children.len().checked_sub(1) else {
+        let Some(record) = slot else {
             return Ok(());
         };
-        let last_child = children[last];
-        for i in 0..last {
+        let entered = self.enter(record)?;
+        let result = match *self.graph.slots[self.node.0 as usize].children {
+            [] => Ok(()),
+            [only] => self.call(only, slot),
+            [.., last] => self.pass_copies(record).and_then(|()| self.call(last, slot)),
+        };
+        self.leave(entered);
+        result
+    }
+
+    /// Hands copies of a record to all children but the last.
+    fn pass_copies<K, V>(&mut self, record: &Record<K, V>) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let children = self.graph.slots[self.node.0 as usize].children.len();
+        for i in 0..children.saturating_sub(1) {
             let child = self.graph.slots[self.node.0 as usize].children[i];
             self.call(child, &mut Some(record.clone()))?;
         }
-        self.call(last_child, &mut Some(record))
+        Ok(())
     }
 
     /// Lends the task to a child for one record.
@@ -225,10 +244,11 @@ impl Context<'_> {
         let shared = &mut self.graph.shared;
         let timestamp = std::mem::replace(&mut shared.timestamp, record.timestamp);
         let headers = (!record.headers.is_empty() || !shared.headers.is_empty())
-            .then(|| std::mem::replace(&mut shared.headers, record.headers.clone()));
+            .then(|| shared.replace_headers(&record.headers));
         Ok(Entered(timestamp, headers))
     }
 
+    #[inline]
     fn leave(&mut self, Entered(timestamp, headers): Entered) {
         self.graph.shared.timestamp = timestamp;
         if let Some(headers) = headers {

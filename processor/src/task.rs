@@ -209,7 +209,7 @@ impl Task {
         };
         self.worked = true;
         let shared = &mut self.graph.shared;
-        if shared.origin.as_ref() != Some(&input.tp) {
+        if !shared.origin.as_ref().is_some_and(|origin| is_same(origin, &input.tp)) {
             shared.origin = Some(input.tp.clone());
         }
         let offset = record.offset;
@@ -520,4 +520,9 @@ fn task_error(graph: &Graph, node: Arc<str>, error: NodeError) -> TaskError {
             TaskError::Processing { task, node, at, source }
         }
     }
+}
+
+/// One is a clone of the other: cheaper than to compare names.
+fn is_same(a: &TopicPartition, b: &TopicPartition) -> bool {
+    a.partition == b.partition && Arc::ptr_eq(&a.topic, &b.topic)
 }

@@ -10,6 +10,11 @@ use thalweg_integration_tests::bench::{
 };
 use thalweg_processor::Guarantee;
 
+/// One allocator for the whole process, RocksDB included.
+#[cfg(feature = "native")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// The exit code of the contract for a mode or workload that a peer lacks.
 const LACKING: u8 = 3;
 
