@@ -9,7 +9,7 @@ use thalweg_connectors::{CommittedOffset, ConsumerOptions, Isolation, TopicParti
 
 use crate::support::kills::assert_no_warnings;
 use crate::support::random::seed;
-use crate::support::text::{lines, time, views};
+use crate::support::text::{lines, sources_of_rocksdb, time, views};
 use crate::support::{Place, Program, Raw, content, raw};
 use crate::windows::{counted, per_minute};
 
@@ -108,4 +108,24 @@ fn replays_of_a_windowed_count_repeat_the_original_run_and_touch_nothing_of_it()
     assert!(live_log(&place) == log, "a replay wrote to the live application's topics");
     assert!(files(&place.path().join("state/page-views")) == state, "a replay touched live state");
     assert_no_warnings([&original, &one, &two, &killed, &three]);
+}
+
+#[test]
+fn replays_of_a_word_count_are_the_same_through_a_repartition_topic_too() {
+    let place = Place::new(Program::WordCount, &["--guarantee", "exactly_once"]);
+    let mut text = sources_of_rocksdb();
+    text.truncate(1 << 20);
+    place.append("input", &text);
+    let original = place.run(&["run", "--until-end", "--input", "input", "--output", "results"]);
+    let [one, two] = ["one", "two"]
+        .map(|name| place.run(&["replay", "--from", "beginning", "--as", name, "--workers", "2"]));
+    let totals = |suffix: &str| place.read(&raw(&format!("word-totals{suffix}")));
+    let (first, second) = (totals("-replay-one"), totals("-replay-two"));
+    assert_same_content(&second, &first);
+    let last = |records: &[Raw]| -> BTreeMap<_, _> {
+        records.iter().map(|record| (record.key.clone(), record.value.clone())).collect()
+    };
+    assert!(last(&first) == last(&totals("")), "a replay came to other results");
+    assert!(first.len() > 50_000, "{}", first.len());
+    assert_no_warnings([&original, &one, &two]);
 }
