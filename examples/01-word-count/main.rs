@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The result is written to standard output, one word per line behind its count. Run it again after it was killed, and it goes on
-//! where it was: each line is counted once.
+//! where it was. With `--guarantee exactly_once` each line is then counted once; without it a kill may count some lines twice.
 
 use std::process::ExitCode;
 
