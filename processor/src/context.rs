@@ -1,10 +1,11 @@
 //! What a node sees of its task while it works: forwarding, stores, time, timers.
 
 use std::any::Any;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_connectors::{Headers, Offset, Timestamp, TopicPartition};
+use thalweg_connectors::{Headers, HeadersRef, Offset, Timestamp, TopicPartition};
 use thalweg_state::TaskState;
 
 use crate::cache::RecordCache;
@@ -58,9 +59,33 @@ impl Shared {
         })
     }
 
+    /// Makes a record the current one; hands back its headers.
+    pub(crate) fn take_up(
+        &mut self,
+        origin: &TopicPartition,
+        offset: Offset,
+        time: Timestamp,
+        headers: HeadersRef<'_>,
+    ) -> Headers {
+        let known = self.origin.as_ref().is_some_and(|known| {
+            // Usually a clone of the same: cheaper than to compare names.
+            known.partition == origin.partition && Arc::ptr_eq(&known.topic, &origin.topic)
+        });
+        if !known {
+            self.origin = Some(origin.clone());
+        }
+        (self.offset, self.timestamp) = (offset, time);
+        self.stream_time = self.stream_time.max(time);
+        if headers.is_empty() && self.headers.is_empty() {
+            return Headers::new();
+        }
+        self.headers = headers.to_owned();
+        self.headers.clone()
+    }
+
     #[inline(never)]
     fn replace_headers(&mut self, headers: &Headers) -> Headers {
-        std::mem::replace(&mut self.headers, headers.clone())
+        mem::replace(&mut self.headers, headers.clone())
     }
 
     pub(crate) fn record_context(&self) -> RecordContext {
@@ -108,7 +133,32 @@ impl Context<'_> {
         V: Clone + Send + 'static,
     {
         // Inlined, so that the caller makes the record in the slot itself.
-        self.pass_on(&mut Some(record))
+        self.forward_slot(&mut Some(record))
+    }
+
+    /// Hands the record in a slot to all children, as [`forward`](Self::forward) does, but does not move it: for nodes that
+    /// found it there with [`slot_of`](crate::slot_of). An empty slot goes nowhere.
+    ///
+    /// # Errors
+    /// As for [`forward`](Self::forward).
+    #[inline]
+    pub fn forward_slot<K, V>(&mut self, slot: &mut Option<Record<K, V>>) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let Some(record) = slot else {
+            return Ok(());
+        };
+        let shared = &self.graph.shared;
+        let is_current = record.timestamp == shared.timestamp
+            && record.timestamp.0 >= 0
+            && record.headers.is_empty()
+            && shared.headers.is_empty();
+        match *self.graph.slots[self.node.0 as usize].children {
+            [only] if is_current => self.call(only, slot),
+            _ => self.pass_on(slot),
+        }
     }
 
     /// Hands a record to one child, by name.
@@ -161,7 +211,7 @@ impl Context<'_> {
         }
     }
 
-    /// Hands the record in the slot to all children.
+    /// Hands the record in the slot to all children, with its time and headers as the current ones.
     fn pass_on<K, V>(&mut self, slot: &mut Option<Record<K, V>>) -> NodeResult
     where
         K: Clone + Send + 'static,
@@ -211,7 +261,8 @@ impl Context<'_> {
             .expect("a node is not entered twice: the graph has no cycle");
         let mut context = Context { graph: &mut *self.graph, output: &mut *self.output, node: ix };
         let result = work(&mut *node, &mut context);
-        self.graph.slots[ix.0 as usize].node = Some(node);
+        // Nothing is there to be dropped.
+        mem::forget(self.graph.slots[ix.0 as usize].node.replace(node));
         result.or_else(|error| self.judge(ix, error))
     }
 
@@ -242,7 +293,7 @@ impl Context<'_> {
             return Err(UsageError::NegativeTimestamp(record.timestamp.0));
         }
         let shared = &mut self.graph.shared;
-        let timestamp = std::mem::replace(&mut shared.timestamp, record.timestamp);
+        let timestamp = mem::replace(&mut shared.timestamp, record.timestamp);
         let headers = (!record.headers.is_empty() || !shared.headers.is_empty())
             .then(|| shared.replace_headers(&record.headers));
         Ok(Entered(timestamp, headers))

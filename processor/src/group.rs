@@ -19,6 +19,8 @@ pub(crate) struct Input {
     pub(crate) tp: TopicPartition,
     /// Which of the task's sources decodes it.
     pub(crate) source: usize,
+    /// The source takes the records' own timestamps.
+    keeps_timestamps: bool,
     runs: VecDeque<Run>,
     buffered: usize,
     /// The time of the record at the head, once extracted.
@@ -34,10 +36,11 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(tp: TopicPartition, source: usize) -> Self {
+    pub(crate) fn new(tp: TopicPartition, source: usize, keeps_timestamps: bool) -> Self {
         Self {
             tp,
             source,
+            keeps_timestamps,
             runs: VecDeque::new(),
             buffered: 0,
             head: None,
@@ -106,7 +109,9 @@ impl Input {
         run.index += 1;
         self.buffered -= 1;
         self.head = None;
-        self.pass_empty_runs();
+        if run.index == run.len {
+            self.pass_empty_runs();
+        }
     }
 
     fn pass_empty_runs(&mut self) {
@@ -177,16 +182,22 @@ impl PartitionGroup {
         self.inputs.iter().filter(|i| !i.has_head() && !i.caught_up && !i.is_finished())
     }
 
+    /// The record at the head of the only input, when its own timestamp is its time: the usual case, for which nothing has to
+    /// be compared or kept.
+    #[inline]
+    pub(crate) fn plain_head(&self) -> Option<Head<'_>> {
+        let [input] = &self.inputs[..] else { return None };
+        let record = input.head_record().filter(|_| input.keeps_timestamps)?;
+        let time = record.timestamp;
+        (time.0 >= 0).then_some(Head { ix: 0, input, time, record })
+    }
+
     /// The earliest record; of the first input when several are. Extracts timestamps as needed.
     pub(crate) fn earliest(
         &mut self,
         sources: &mut [Box<dyn Source>],
         now: Timestamp,
     ) -> Result<Option<Head<'_>>, (usize, BadHead)> {
-        if self.inputs.len() == 1 {
-            // Nothing to compare with, so the time need not be kept.
-            return only(&self.inputs[0], sources, now).map_err(|bad| (0, bad));
-        }
         let mut best: Option<(usize, Timestamp)> = None;
         for (ix, input) in self.inputs.iter_mut().enumerate() {
             let time = match input.head {
@@ -217,6 +228,7 @@ impl PartitionGroup {
     }
 
     /// Takes the record at the head of an input, which has this offset, at its time.
+    #[inline]
     pub(crate) fn take(&mut self, ix: usize, offset: Offset, time: Option<Timestamp>) {
         let input = &mut self.inputs[ix];
         if let Some(time) = time {
@@ -224,19 +236,6 @@ impl PartitionGroup {
         }
         input.advance(offset);
     }
-}
-
-/// The head of the only input.
-fn only<'a>(
-    input: &'a Input,
-    sources: &mut [Box<dyn Source>],
-    now: Timestamp,
-) -> Result<Option<Head<'a>>, BadHead> {
-    let Some(record) = input.head_record() else {
-        return Ok(None);
-    };
-    let time = extract(input, &record, sources, now)?;
-    Ok(Some(Head { ix: 0, input, time, record }))
 }
 
 fn extract(

@@ -48,7 +48,7 @@ pub use error::{BoxError, ErrorClass, NodeError, NodeResult, TaskError, UsageErr
 pub use metrics::{
     CommitLatency, Metrics, MetricsSnapshot, PartitionMetrics, RestoreMetrics, StreamsState,
 };
-pub use node::{Flushed, Node, take};
+pub use node::{Flushed, Node, slot_of, take};
 pub use plan::{Plan, PlanError};
 pub use processor::{Processor, ProcessorContext, Punctuation, supply};
 pub use punctuate::{PunctuationType, TimerId};

@@ -70,9 +70,29 @@ pub struct Flushed<'a> {
 /// Takes the typed record out of the slot.
 ///
 /// # Panics
-/// When parent and child disagree on the types: the DSL's types rule that out, so it is a bug in an operator.
+/// As [`slot_of`], and when the slot is empty.
+#[inline]
 pub fn take<K: 'static, V: 'static>(slot: &mut dyn Any) -> Record<K, V> {
-    slot.downcast_mut::<Option<Record<K, V>>>().and_then(Option::take).unwrap_or_else(|| {
-        panic!("a node that takes {} was given another type", std::any::type_name::<Record<K, V>>())
-    })
+    match slot_of(slot).take() {
+        Some(record) => record,
+        None => panic!("a node was given an empty slot"),
+    }
+}
+
+/// The slot in its type: to look at a record, change it in place and hand it on with
+/// [`Context::forward_slot`], without moving it.
+///
+/// # Panics
+/// When parent and child disagree on the types: the DSL's types rule that out, so it is a bug in an operator.
+#[inline]
+pub fn slot_of<K: 'static, V: 'static>(slot: &mut dyn Any) -> &mut Option<Record<K, V>> {
+    match slot.downcast_mut() {
+        Some(slot) => slot,
+        None => other_type::<Record<K, V>>(),
+    }
+}
+
+#[cold]
+fn other_type<T>() -> ! {
+    panic!("a node that takes {} was given another type", std::any::type_name::<T>())
 }

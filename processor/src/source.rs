@@ -58,6 +58,12 @@ pub trait Source: Send {
         now: Timestamp,
     ) -> Result<Extracted, SourceError>;
 
+    /// Is a record's time always its own timestamp, if it has one? Then [`timestamp`](Self::timestamp) is asked for the
+    /// others only.
+    fn keeps_timestamps(&self) -> bool {
+        false
+    }
+
     /// Decodes the record and hands it to the children.
     ///
     /// # Errors
@@ -121,6 +127,7 @@ impl Place {
 }
 
 impl<K: 'static, V: 'static> TypedSource<K, V> {
+    #[inline]
     fn decode(&self, raw: &RecordRef<'_>) -> Result<(K, V), SourceError> {
         let key = self.key.read(raw.key);
         let key = key.map_err(|error| SourceError::Undecodable { field: "key", error })?;
@@ -163,6 +170,10 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Source for TypedSourc
             }
             _ => Extracted::Invalid(raw.timestamp),
         })
+    }
+
+    fn keeps_timestamps(&self) -> bool {
+        self.extractor.as_ref().is_err_and(|policy| *policy != TimestampPolicy::WallClock)
     }
 
     fn consume(

@@ -199,24 +199,21 @@ impl Task {
     }
 
     fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
-        let Head { ix, input, time, record } = match self.group.earliest(&mut self.sources, now) {
-            Ok(Some(head)) => head,
-            Ok(None) => return Ok(false),
-            Err((ix, bad)) => {
-                self.bad_head(ix, bad)?;
-                return Ok(true);
-            }
+        let head = match self.group.plain_head() {
+            Some(head) => head,
+            None => match self.group.earliest(&mut self.sources, now) {
+                Ok(Some(head)) => head,
+                Ok(None) => return Ok(false),
+                Err((ix, bad)) => {
+                    self.bad_head(ix, bad)?;
+                    return Ok(true);
+                }
+            },
         };
         self.worked = true;
-        let shared = &mut self.graph.shared;
-        if !shared.origin.as_ref().is_some_and(|origin| is_same(origin, &input.tp)) {
-            shared.origin = Some(input.tp.clone());
-        }
+        let Head { ix, input, time, record } = head;
         let offset = record.offset;
-        (shared.offset, shared.timestamp) = (offset, time);
-        shared.stream_time = shared.stream_time.max(time);
-        let headers = Headers::from_packed(record.headers.packed());
-        shared.headers = headers.clone();
+        let headers = self.graph.shared.take_up(&input.tp, offset, time, record.headers);
         let mut context =
             Context { graph: &mut self.graph, output, node: self.source_nodes[input.source] };
         let result = self.sources[input.source].consume(&record, time, headers, &mut context);
@@ -520,9 +517,4 @@ fn task_error(graph: &Graph, node: Arc<str>, error: NodeError) -> TaskError {
             TaskError::Processing { task, node, at, source }
         }
     }
-}
-
-/// One is a clone of the other: cheaper than to compare names.
-fn is_same(a: &TopicPartition, b: &TopicPartition) -> bool {
-    a.partition == b.partition && Arc::ptr_eq(&a.topic, &b.topic)
 }

@@ -1,9 +1,9 @@
 //! `filter`, `filter_not`.
 
 use thalweg_connectors::Datum;
-use thalweg_processor::{BoxError, Context, NodeError, Record};
+use thalweg_processor::{BoxError, NodeError};
 
-use super::{KStream, stateless};
+use super::{KStream, look};
 use crate::graph::NodeSpec;
 use crate::marker::Keys;
 
@@ -35,12 +35,7 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         keep: impl Fn(&K, &V) -> Result<bool, BoxError> + Send + Sync + 'static,
     ) -> Self {
         let name = self.place.graph.processor_name("KSTREAM-FILTER-");
-        let node = stateless(move |record: Record<K, V>, context: &mut Context<'_>| {
-            match keep(&record.key, &record.value).map_err(NodeError::user)? {
-                true => context.forward(record),
-                false => Ok(()),
-            }
-        });
+        let node = look(move |key: &K, value: &V| keep(key, value).map_err(NodeError::user));
         self.then(NodeSpec::processor(name, node), self.place.serdes.clone())
     }
 }

@@ -1,9 +1,9 @@
 //! `peek`, `for_each`.
 
 use thalweg_connectors::Datum;
-use thalweg_processor::{BoxError, Context, NodeError, Record};
+use thalweg_processor::{BoxError, NodeError};
 
-use super::{KStream, Terminal, stateless};
+use super::{KStream, Terminal};
 use crate::graph::NodeSpec;
 use crate::marker::Keys;
 
@@ -24,9 +24,9 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         look: impl Fn(&K, &V) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
         let name = self.place.graph.processor_name("KSTREAM-PEEK-");
-        let node = stateless(move |record: Record<K, V>, context: &mut Context<'_>| {
-            look(&record.key, &record.value).map_err(NodeError::user)?;
-            context.forward(record)
+        let node = super::look(move |key: &K, value: &V| {
+            look(key, value).map_err(NodeError::user)?;
+            Ok(true)
         });
         self.then(NodeSpec::processor(name, node), self.place.serdes.clone())
     }
@@ -47,8 +47,9 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         each: impl Fn(&K, &V) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Terminal {
         let name = self.place.graph.processor_name("KSTREAM-FOREACH-");
-        let node = stateless(move |record: Record<K, V>, _: &mut Context<'_>| {
-            each(&record.key, &record.value).map_err(NodeError::user)
+        let node = super::look(move |key: &K, value: &V| {
+            each(key, value).map_err(NodeError::user)?;
+            Ok(false)
         });
         Terminal::add(&self.place, NodeSpec::processor(name, node))
     }

@@ -3,7 +3,7 @@
 use thalweg_connectors::Datum;
 use thalweg_processor::{BoxError, Context, NodeError, Record};
 
-use super::{KStream, stateless};
+use super::{KStream, map_values, stateless};
 use crate::graph::{Effect, NodeSpec};
 use crate::marker::{Keys, Rekeyed};
 use crate::serdes::Known;
@@ -33,10 +33,7 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         map: impl Fn(&K, &V) -> Result<W, BoxError> + Send + Sync + 'static,
     ) -> KStream<K, W, M> {
         let name = self.place.graph.processor_name("KSTREAM-MAPVALUES-");
-        let node = stateless(move |record: Record<K, V>, context: &mut Context<'_>| {
-            let value = map(&record.key, &record.value).map_err(NodeError::user)?;
-            context.forward(record.with_value(value))
-        });
+        let node = map_values(move |key: &K, value: &V| map(key, value).map_err(NodeError::user));
         self.then(
             NodeSpec::processor(name, node).effect(Effect::ChangesValues),
             self.place.serdes.key_only(),

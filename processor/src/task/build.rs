@@ -184,16 +184,15 @@ impl TaskSpec<'_> {
             let NodeKind::Source(def) = &self.topology.node(ix).kind else {
                 continue;
             };
+            let source = (def.supplier)(&self.config);
             for topic in &def.topics {
                 let topic = topic.resolve(&self.config.application_id);
                 if self.partitions.get(&topic).is_some_and(|n| self.id.partition < *n) {
-                    inputs.push(Input::new(
-                        TopicPartition::new(topic, self.id.partition),
-                        sources.len(),
-                    ));
+                    let tp = TopicPartition::new(topic, self.id.partition);
+                    inputs.push(Input::new(tp, sources.len(), source.keeps_timestamps()));
                 }
             }
-            sources.push((def.supplier)(&self.config));
+            sources.push(source);
             nodes.push(ix);
         }
         (sources, nodes, inputs)
