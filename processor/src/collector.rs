@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use thalweg_connectors::{NewRecord, PortError, PortErrorKind, PortResult, Producer, TopicSlot};
 use thalweg_txn::Committer;
 
+use crate::drops::DropLog;
 use crate::error::TaskError;
 
 /// A topic as the producer knows it.
@@ -25,13 +26,14 @@ pub struct Collector {
     sent: u64,
     /// Bytes of keys, values and headers in what is open.
     open_bytes: usize,
+    pub(crate) drops: DropLog,
 }
 
 impl Collector {
     /// Joins a producer and the protocol it is committed by.
     pub fn new(producer: Box<dyn Producer>, committer: Committer) -> Self {
         let topics = IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0));
-        Self { producer, committer, topics, sent: 0, open_bytes: 0 }
+        Self { producer, committer, topics, sent: 0, open_bytes: 0, drops: DropLog::default() }
     }
 
     /// Resolves a topic by its full name.

@@ -280,9 +280,8 @@ impl Context<'_> {
                 Err(NodeError::failed(TaskError::Processing { task, node, at, source }))
             }
             OnError::Continue => {
-                shared.dropped += 1;
-                tracing::warn!(task = %shared.task, node = %node, at = %shared.place(), error = %source,
-                    "dropped a record that user code failed on");
+                let log = &mut self.output.drops;
+                shared.drop_record(log, &node, "user code failed", Some(&source));
                 Ok(())
             }
         }
@@ -342,11 +341,17 @@ impl Context<'_> {
         &self.graph.slots[self.node.0 as usize].name
     }
 
-    /// Counts the record under way as dropped, and says why: `late`, `null key` and so on.
-    pub fn drop_record(&mut self, why: impl std::fmt::Display) {
-        self.graph.shared.dropped += 1;
-        let shared = &self.graph.shared;
-        tracing::warn!(task = %shared.task, node = %self.node_name(), at = %shared.place(), %why, "dropped a record");
+    /// Counts the record under way as dropped, and says why: `late`, `null key` and so on. A node's drops for one reason are
+    /// logged together, now and then.
+    pub fn drop_record(&mut self, why: &'static str) {
+        let node = self.graph.node_name(self.node);
+        self.graph.shared.drop_record(&mut self.output.drops, &node, why, None);
+    }
+
+    /// As [`drop_record`](Self::drop_record), with what is peculiar to this record.
+    pub fn drop_record_with(&mut self, why: &'static str, detail: impl std::fmt::Display) {
+        let node = self.graph.node_name(self.node);
+        self.graph.shared.drop_record(&mut self.output.drops, &node, why, Some(&detail));
     }
 
     /// Asks for a commit soon.

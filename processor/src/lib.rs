@@ -12,7 +12,7 @@
 //! | `punctuate` | timers on stream time and wall-clock time |
 //! | `group`, `task` | buffered inputs merged by time; one task |
 //! | `test_driver` | any topology without a broker |
-//! | `collector` | the worker's one producer and its transaction |
+//! | `collector`, `drops` | what tasks of a worker share: its producer and transaction; what is logged of dropped records |
 //! | `plan` | from a topology to topics, partition counts and tasks |
 //! | `worker`, `assignment`, `restore` | the loop that drives tasks: group, restore, process, commit, recover |
 //! | `runtime`, `metrics` | threads, configuration, start and end of a run; its numbers |
@@ -22,6 +22,7 @@ mod cache;
 mod collector;
 mod config;
 mod context;
+mod drops;
 mod error;
 mod group;
 mod metrics;

@@ -205,7 +205,7 @@ impl Task {
                 Ok(Some(head)) => head,
                 Ok(None) => return Ok(false),
                 Err((ix, bad)) => {
-                    self.bad_head(ix, bad)?;
+                    self.bad_head(ix, bad, output)?;
                     return Ok(true);
                 }
             },
@@ -218,7 +218,7 @@ impl Task {
             Context { graph: &mut self.graph, output, node: self.source_nodes[input.source] };
         let result = self.sources[input.source].consume(&record, time, headers, &mut context);
         if let Err(error) = result {
-            self.source_failed(ix, error)?;
+            self.source_failed(ix, error, output)?;
         }
         self.group.take(ix, offset, Some(time));
         Ok(true)
@@ -226,16 +226,21 @@ impl Task {
 
     /// A record without a usable time: counted and passed, or the task fails.
     #[cold]
-    fn bad_head(&mut self, ix: usize, bad: BadHead) -> Result<(), TaskError> {
+    fn bad_head(
+        &mut self,
+        ix: usize,
+        bad: BadHead,
+        output: &mut Collector,
+    ) -> Result<(), TaskError> {
         self.worked = true;
         let input = &self.group.inputs[ix];
+        let node = self.graph.node_name(self.source_nodes[input.source]);
         let shared = &mut self.graph.shared;
         shared.origin = Some(input.tp.clone());
         shared.offset = self.group.head_offset(ix).unwrap_or(Offset(-1));
         match bad {
             BadHead::Skipped => {
-                shared.dropped += 1;
-                tracing::warn!(task = %shared.task, at = %shared.place(), "dropped a record with an invalid timestamp");
+                shared.drop_record(&mut output.drops, &node, "invalid timestamp", None);
             }
             BadHead::Invalid(timestamp) => {
                 let (partition, offset) = (input.tp.clone(), shared.offset);
@@ -245,7 +250,7 @@ impl Task {
                     timestamp: timestamp.0,
                 });
             }
-            BadHead::Failed(error) => self.source_failed(ix, error)?,
+            BadHead::Failed(error) => self.source_failed(ix, error, output)?,
         }
         let offset = self.graph.shared.offset;
         self.group.take(ix, offset, None);
@@ -253,10 +258,15 @@ impl Task {
     }
 
     #[cold]
-    fn source_failed(&mut self, ix: usize, error: SourceError) -> Result<(), TaskError> {
+    fn source_failed(
+        &mut self,
+        ix: usize,
+        error: SourceError,
+        output: &mut Collector,
+    ) -> Result<(), TaskError> {
         let input = &self.group.inputs[ix];
+        let node = self.graph.node_name(self.source_nodes[input.source]);
         let shared = &mut self.graph.shared;
-        let node = self.source_nodes[input.source];
         match error {
             SourceError::Undecodable { field, error } => {
                 match shared.config.on_deserialization_error {
@@ -268,19 +278,19 @@ impl Task {
                         source: error,
                     }),
                     OnError::Continue => {
-                        shared.dropped += 1;
-                        tracing::warn!(task = %shared.task, at = %shared.place(), field, %error,
-                        "dropped a record that cannot be deserialized");
+                        let why = match field {
+                            "key" => "its key cannot be deserialized",
+                            _ => "its value cannot be deserialized",
+                        };
+                        shared.drop_record(&mut output.drops, &node, why, Some(&error));
                         Ok(())
                     }
                 }
             }
             SourceError::Extractor(source) => {
-                Err(task_error(&self.graph, self.graph.node_name(node), NodeError::user(source)))
+                Err(task_error(&self.graph, node, NodeError::user(source)))
             }
-            SourceError::Node(error) => {
-                Err(task_error(&self.graph, self.graph.node_name(node), error))
-            }
+            SourceError::Node(error) => Err(task_error(&self.graph, node, error)),
         }
     }
 

@@ -87,10 +87,11 @@ where
         let closed_until = self.stream_time.0.saturating_sub(self.windows.grace_ms());
         for window in self.windows.windows_for(timestamp.0) {
             if window.end_ms <= closed_until {
-                context.drop_record(format_args!(
-                    "late: window {window} closed, stream time is {}",
-                    self.stream_time.0
-                ));
+                let stream_time = self.stream_time.0;
+                context.drop_record_with(
+                    "late",
+                    format_args!("window {window} closed, stream time is {stream_time}"),
+                );
                 continue;
             }
             let updated = self.update(context, &record, window)?;

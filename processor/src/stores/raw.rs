@@ -117,7 +117,8 @@ impl Shared {
         }
         let put = self.state.window_put(ix, key, start.0, local)?;
         if matches!(put, Put::Expired { .. }) {
-            self.dropped += 1;
+            let name = Arc::clone(&self.stores[store.0].name);
+            self.drop_record(&mut output.drops, &name, "out of the store's retention", None);
         }
         if let Some(target) = changelog {
             full_key.clear();

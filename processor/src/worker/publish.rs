@@ -35,6 +35,9 @@ impl Worker {
         }
         let state = if ready { StreamsState::Running } else { StreamsState::Restoring };
         metrics.set_state(self.index, state);
+        if let Some(collector) = &mut self.collector {
+            collector.drops.report(self.around.clock.now());
+        }
         self.sample();
     }
 

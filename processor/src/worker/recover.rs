@@ -71,6 +71,7 @@ impl Worker {
     /// Drops everything uncommitted, of all tasks, and the producer: the next cycle opens them anew.
     pub(super) fn take_back(&mut self) {
         if let Some(mut collector) = self.collector.take() {
+            collector.drops.finish(self.around.clock.now());
             let (producer, committer) = collector.parts();
             if committer.is_open()
                 && let Err(error) = committer.abort(producer)

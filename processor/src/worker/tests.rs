@@ -3,6 +3,7 @@
 
 mod apps;
 mod crashes;
+mod drops;
 mod ends;
 mod failures;
 mod group;
