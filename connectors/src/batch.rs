@@ -95,6 +95,22 @@ impl RecordBatch {
         });
     }
 
+    #[inline(always)]
+    fn record(&self, index: usize) -> RecordRef<'_> {
+        let e = &self.entries[index];
+        let key_end = e.start as usize + e.key.max(0) as usize;
+        let value_end = key_end + e.value.max(0) as usize;
+        RecordRef {
+            offset: Offset(self.base + i64::from(e.offset_delta)),
+            timestamp: Timestamp(e.timestamp),
+            key: (e.key >= 0).then(|| &self.bytes[e.start as usize..key_end]),
+            value: (e.value >= 0).then(|| &self.bytes[key_end..value_end]),
+            headers: HeadersRef::from_packed(
+                &self.bytes[value_end..value_end + e.headers as usize],
+            ),
+        }
+    }
+
     /// Bytes of keys, values and headers.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
@@ -239,7 +255,7 @@ impl Records for BatchSlice {
 
     fn get(&self, index: usize) -> RecordRef<'_> {
         assert!(index < self.range.len(), "record {index} of a fetched run");
-        self.batch.get(self.range.start + index)
+        self.batch.record(self.range.start + index)
     }
 }
 
@@ -248,20 +264,8 @@ impl Records for RecordBatch {
         self.entries.len()
     }
 
-    #[inline]
     fn get(&self, index: usize) -> RecordRef<'_> {
-        let e = &self.entries[index];
-        let key_end = e.start as usize + e.key.max(0) as usize;
-        let value_end = key_end + e.value.max(0) as usize;
-        RecordRef {
-            offset: Offset(self.base + i64::from(e.offset_delta)),
-            timestamp: Timestamp(e.timestamp),
-            key: (e.key >= 0).then(|| &self.bytes[e.start as usize..key_end]),
-            value: (e.value >= 0).then(|| &self.bytes[key_end..value_end]),
-            headers: HeadersRef::from_packed(
-                &self.bytes[value_end..value_end + e.headers as usize],
-            ),
-        }
+        self.record(index)
     }
 }
 

@@ -149,10 +149,13 @@ pub struct Void;
 
 fn utf8<'a>(bytes: Option<&'a [u8]>, of: &'static str) -> Result<&'a str, SerdeError> {
     let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected: of })?;
-    std::str::from_utf8(bytes).map_err(|e| SerdeError::Malformed {
-        of,
-        reason: format!("not UTF-8 at byte {}", e.valid_up_to()),
-    })
+    simdutf8::basic::from_utf8(bytes).map_err(|_| not_utf8(bytes, of))
+}
+
+#[cold]
+fn not_utf8(bytes: &[u8], of: &'static str) -> SerdeError {
+    let at = bytes.utf8_chunks().next().map_or(0, |valid| valid.valid().len());
+    SerdeError::Malformed { of, reason: format!("not UTF-8 at byte {at}") }
 }
 
 impl Serde<String> for Utf8 {

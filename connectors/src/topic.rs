@@ -1,5 +1,6 @@
 //! [`Topic`]: a name with the serdes of its key and value, declared once and used everywhere.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -100,6 +101,12 @@ pub trait Accepts<K, V>: Send + Sync + 'static {
     /// When the serde cannot write it.
     fn write_value(&self, value: V, out: &mut Vec<u8>) -> Result<Field, SerdeError>;
 
+    /// The topic's own serdes, when its types are the records': what they write is what
+    /// [`write_key`](Self::write_key) and [`write_value`](Self::write_value) do, but the record is only borrowed.
+    fn serdes(&self) -> Option<(SharedSerde<K>, SharedSerde<V>)> {
+        None
+    }
+
     /// The part of the written key that decides the partition.
     fn partition_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         key
@@ -150,6 +157,11 @@ where
     fn write_value(&self, value: V2, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
         let Some(inner) = value.into_inner() else { return Ok(Field::Null) };
         self.value.write(&V::from_inner(inner.cast()), out)
+    }
+
+    fn serdes(&self) -> Option<(SharedSerde<K2>, SharedSerde<V2>)> {
+        let (key, value): (&dyn Any, &dyn Any) = (&self.key, &self.value);
+        Some((key.downcast_ref().cloned()?, value.downcast_ref().cloned()?))
     }
 
     fn partition_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {

@@ -245,11 +245,13 @@ impl Context<'_> {
     }
 
     /// Lends the task to a child for one record.
+    #[inline]
     fn call(&mut self, child: NodeIx, slot: &mut dyn Any) -> NodeResult {
         self.visit(child, |node, context| node.process(slot, context))
     }
 
     /// Takes a node out of the arena, lets it work, and puts it back; asks the handler about failures of user code.
+    #[inline]
     pub(crate) fn visit(
         &mut self,
         ix: NodeIx,
@@ -369,6 +371,9 @@ impl Context<'_> {
     /// On stream time they are aligned to 0 and the first is due with the first record; on wall-clock time the first is due after
     /// one interval. Missed ones run once.
     ///
+    /// A commit remembers how far timers on stream time have come: one of the same start and interval that the node schedules after
+    /// a restart goes on from there, so that a restart adds no call.
+    ///
     /// # Errors
     /// When the interval is below 1 ms.
     pub fn schedule(
@@ -398,7 +403,16 @@ impl Context<'_> {
         if interval.as_millis() == 0 {
             return Err(UsageError::ZeroInterval);
         }
-        Ok(self.graph.shared.timers.schedule(self.node, kind, start.0, interval))
+        let node = self.graph.node_name(self.node);
+        let shared = &mut self.graph.shared;
+        let timer = shared.timers.schedule(self.node, kind, start.0, interval);
+        if kind == PunctuationType::StreamTime && !shared.remembered.is_empty() {
+            let progress = format!("{node}/{}", shared.timers.progress_name(timer));
+            if let Some(due) = shared.remembered.remove(&progress) {
+                shared.timers.resume(timer, due);
+            }
+        }
+        Ok(timer)
     }
 
     /// Cancels a punctuation; one that is cancelled already is fine.

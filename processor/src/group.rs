@@ -182,14 +182,20 @@ impl PartitionGroup {
         self.inputs.iter().filter(|i| !i.has_head() && !i.caught_up && !i.is_finished())
     }
 
-    /// The record at the head of the only input, when its own timestamp is its time: the usual case, for which nothing has to
-    /// be compared or kept.
+    /// The record at the head of the only input, when records bring their times: the usual case, for which nothing has to be
+    /// compared or kept.
     #[inline]
-    pub(crate) fn plain_head(&self) -> Option<Head<'_>> {
+    pub(crate) fn plain_head(&self) -> Option<(&Input, RecordRef<'_>)> {
         let [input] = &self.inputs[..] else { return None };
-        let record = input.head_record().filter(|_| input.keeps_timestamps)?;
-        let time = record.timestamp;
-        (time.0 >= 0).then_some(Head { ix: 0, input, time, record })
+        if !input.keeps_timestamps {
+            return None;
+        }
+        let run = input.runs.front()?;
+        let record = run.records.get(run.index);
+        match input.until {
+            Some(until) if record.offset >= until => None,
+            _ => Some((input, record)),
+        }
     }
 
     /// The earliest record; of the first input when several are. Extracts timestamps as needed.

@@ -3,15 +3,16 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::mem;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_connectors::{Accepts, Field, NewRecord, partition_for};
+use thalweg_connectors::{Accepts, Field, NewRecord, SharedSerde, partition_for};
 
 use crate::collector::ResolvedTopic;
 use crate::context::Context;
 use crate::error::{BoxError, NodeError, NodeResult, UsageError};
-use crate::node::{Node, take};
+use crate::node::{Node, slot_of};
 use crate::record::{Record, RecordContext};
 use crate::topology::{NodeSupplier, SinkTopic, TopicRef};
 
@@ -43,6 +44,8 @@ enum Target<K, V> {
 struct Sink<K, V> {
     target: Target<K, V>,
     encoder: Arc<dyn Accepts<K, V>>,
+    /// The topic's own serdes, when its types are the records'.
+    serdes: Option<(SharedSerde<K>, SharedSerde<V>)>,
     partitioner: Option<PartitionerFn<K, V>>,
     /// A replay's warm-up writes repartition topics, but no outputs.
     leaves_the_application: bool,
@@ -73,13 +76,17 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
         }
     }
 
-    /// Writes key and value into the buffers.
-    fn encode(&mut self, key: K, value: V) -> NodeResult<(Field, Field)> {
+    /// Writes key and value into the buffers. A record of the topic's own types stays in its slot.
+    fn encode(&mut self, slot: &mut Option<Record<K, V>>) -> NodeResult<(Field, Field)> {
         self.key.clear();
         self.value.clear();
+        if let (Some((key, value)), Some(record)) = (&self.serdes, &slot) {
+            let key = key.write(&record.key, &mut self.key)?;
+            return Ok((key, value.write(&record.value, &mut self.value)?));
+        }
+        let Record { key, value, .. } = slot.take().expect("the caller has looked into the slot");
         let key = self.encoder.write_key(key, &mut self.key)?;
-        let value = self.encoder.write_value(value, &mut self.value)?;
-        Ok((key, value))
+        Ok((key, self.encoder.write_value(value, &mut self.value)?))
     }
 
     fn choose(
@@ -113,7 +120,8 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
     }
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
-        let record = take::<K, V>(slot);
+        let slot = slot_of::<K, V>(slot);
+        let Some(record) = slot else { return Ok(()) };
         let output_from = context.config().output_from.filter(|_| self.leaves_the_application);
         if output_from.is_some_and(|from| record.timestamp < from) {
             return Ok(());
@@ -121,12 +129,12 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
         let (topic, chosen) = match (&self.target, &self.partitioner) {
             (Target::Fixed(_, Some(topic)), None) => (*topic, Partitions::Default),
             _ => {
-                let (name, topic) = self.resolve(&record, context)?;
-                (topic, self.choose(&name, topic, &record)?)
+                let (name, topic) = self.resolve(record, context)?;
+                (topic, self.choose(&name, topic, record)?)
             }
         };
-        let Record { key, value, timestamp, headers } = record;
-        let (key, value) = self.encode(key, value)?;
+        let (timestamp, headers) = (record.timestamp, mem::take(&mut record.headers));
+        let (key, value) = self.encode(slot)?;
         let key = (key == Field::Bytes).then_some(&self.key[..]);
         let value = (value == Field::Bytes).then_some(&self.value[..]);
         let new = NewRecord { key, value, timestamp, headers: headers.as_ref() };
@@ -199,6 +207,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> SinkDef<K, V> {
             Ok(Box::new(Sink {
                 target,
                 encoder: Arc::clone(&encoder),
+                serdes: encoder.serdes(),
                 partitioner: partitioner.clone(),
                 leaves_the_application,
                 key: Vec::new(),

@@ -5,19 +5,18 @@
 
 mod build;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_connectors::{Fetched, Headers, Offset, Timestamp, TopicPartition};
+use thalweg_connectors::{Fetched, Headers, Offset, RecordRef, Timestamp, TopicPartition};
 use thalweg_state::{CommitFacts, TaskState};
 use thalweg_txn::{CommitPermit, OffsetMetadata};
 
 use crate::collector::Collector;
 use crate::config::OnError;
 use crate::context::{Context, Graph};
-use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError};
-use crate::group::{BadHead, Head, PartitionGroup};
+use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError, caught};
+use crate::group::{BadHead, Head, Input, PartitionGroup};
 use crate::node::Flushed;
 use crate::punctuate::PunctuationType;
 use crate::source::{Source, SourceError};
@@ -25,6 +24,29 @@ use crate::stores::{LocalStore, StoreHandle, flush_entry};
 use crate::topology::{NodeIx, TaskId, Topology};
 
 pub use build::TaskSpec;
+
+/// What a record meets on its way, apart from the input where it lies.
+struct Way<'a> {
+    graph: &'a mut Graph,
+    sources: &'a mut [Box<dyn Source>],
+    output: &'a mut Collector,
+}
+
+impl Way<'_> {
+    /// Makes a record the current one, and lets its source hand it to the graph.
+    #[inline]
+    fn take(
+        self,
+        input: &Input,
+        node: NodeIx,
+        record: &RecordRef<'_>,
+        time: Timestamp,
+    ) -> Result<(), SourceError> {
+        let headers = self.graph.shared.take_up(&input.tp, record.offset, time, record.headers);
+        let mut context = Context { graph: self.graph, output: self.output, node };
+        self.sources[input.source].consume(record, time, headers, &mut context)
+    }
+}
 
 /// A sub-topology at work on one partition number.
 pub struct Task {
@@ -89,7 +111,7 @@ impl Task {
 
     /// Have all inputs come to their bounds? False for inputs without one.
     pub fn is_finished(&self) -> bool {
-        self.group.inputs.iter().all(crate::group::Input::is_finished)
+        self.group.inputs.iter().all(Input::is_finished)
     }
 
     /// Prepares all nodes: resolves sinks, lets processors schedule their punctuations.
@@ -118,7 +140,7 @@ impl Task {
 
     /// Records that wait in an input.
     pub fn buffered(&self, tp: &TopicPartition) -> usize {
-        self.group.inputs.iter().find(|i| i.tp == *tp).map_or(0, crate::group::Input::buffered)
+        self.group.inputs.iter().find(|i| i.tp == *tp).map_or(0, Input::buffered)
     }
 
     /// The position of each input: the next offset to process.
@@ -199,24 +221,41 @@ impl Task {
     }
 
     fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
-        let head = match self.group.plain_head() {
-            Some(head) => head,
-            None => match self.group.earliest(&mut self.sources, now) {
-                Ok(Some(head)) => head,
-                Ok(None) => return Ok(false),
-                Err((ix, bad)) => {
-                    self.bad_head(ix, bad, output)?;
-                    return Ok(true);
-                }
-            },
+        if let Some((input, record)) = self.group.plain_head()
+            && record.timestamp.0 >= 0
+        {
+            let way = Way { graph: &mut self.graph, sources: &mut self.sources, output };
+            let node = self.source_nodes[input.source];
+            let result = way.take(input, node, &record, record.timestamp);
+            let (offset, time) = (record.offset, record.timestamp);
+            return self.taken(0, offset, time, result, output);
+        }
+        let head = match self.group.earliest(&mut self.sources, now) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Ok(false),
+            Err((ix, bad)) => {
+                self.bad_head(ix, bad, output)?;
+                return Ok(true);
+            }
         };
-        self.worked = true;
         let Head { ix, input, time, record } = head;
+        let way = Way { graph: &mut self.graph, sources: &mut self.sources, output };
+        let result = way.take(input, self.source_nodes[input.source], &record, time);
         let offset = record.offset;
-        let headers = self.graph.shared.take_up(&input.tp, offset, time, record.headers);
-        let mut context =
-            Context { graph: &mut self.graph, output, node: self.source_nodes[input.source] };
-        let result = self.sources[input.source].consume(&record, time, headers, &mut context);
+        self.taken(ix, offset, time, result, output)
+    }
+
+    /// Goes past a record that its source has handed on, or could not.
+    #[inline]
+    fn taken(
+        &mut self,
+        ix: usize,
+        offset: Offset,
+        time: Timestamp,
+        result: Result<(), SourceError>,
+        output: &mut Collector,
+    ) -> Result<bool, TaskError> {
+        self.worked = true;
         if let Err(error) = result {
             self.source_failed(ix, error, output)?;
         }
@@ -394,13 +433,27 @@ impl Task {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, TaskError>,
     ) -> Result<T, TaskError> {
-        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            let message = text.unwrap_or_else(|| "no message".to_owned());
-            let shared = &self.graph.shared;
-            Err(TaskError::Panicked { task: shared.task, at: shared.place(), message })
-        })
+        caught(|| work(self))
+            .unwrap_or_else(|message| Err(self.panicked(self.node_under_way(), message)))
+    }
+
+    fn panicked(&self, node: Option<Arc<str>>, message: String) -> TaskError {
+        let shared = &self.graph.shared;
+        TaskError::Panicked { task: shared.task, node, at: shared.place(), message }
+    }
+
+    /// The innermost node that is at work: of those whose places are empty the last, because parents come before their children.
+    /// Places of other tasks' nodes are empty, too; none of ours leads to them.
+    fn node_under_way(&self) -> Option<Arc<str>> {
+        let slots = &self.graph.slots;
+        let mut ours: BTreeSet<NodeIx> = BTreeSet::new();
+        let mut found: Vec<NodeIx> = self.source_nodes.clone();
+        while let Some(node) = found.pop() {
+            let children = slots[node.0 as usize].children.iter();
+            found.extend(children.copied().filter(|child| ours.insert(*child)));
+        }
+        let at_work = ours.into_iter().rev().find(|ix| slots[ix.0 as usize].node.is_none());
+        at_work.map(|ix| self.graph.node_name(ix))
     }
 
     /// Does any of its stores have a record cache?
@@ -427,27 +480,35 @@ impl Task {
 
     /// What a commit says of the inputs: next offset, and the times in its metadata. They travel with the offset and not with the
     /// stores, so that they survive a move, and a task has them that has no store.
-    pub fn offsets(&self) -> Vec<(TopicPartition, Offset, OffsetMetadata)> {
-        let processor = self.facts();
+    ///
+    /// # Errors
+    /// When a node panics that is asked what it wants remembered.
+    pub fn offsets(&self) -> Result<Vec<(TopicPartition, Offset, OffsetMetadata)>, TaskError> {
+        let processor = self.facts()?;
         let metadata = |time| OffsetMetadata { partition_time: time, processor: processor.clone() };
-        self.group
-            .inputs
-            .iter()
-            .map(|i| (i.tp.clone(), i.position, metadata(i.partition_time)))
-            .collect()
+        let inputs = self.group.inputs.iter();
+        Ok(inputs.map(|i| (i.tp.clone(), i.position, metadata(i.partition_time))).collect())
     }
 
-    /// What the nodes want remembered, by `node/name`.
-    fn facts(&self) -> BTreeMap<String, i64> {
+    /// What the nodes want remembered, and how far their timers have come, by `node/name`.
+    fn facts(&self) -> Result<BTreeMap<String, i64>, TaskError> {
         let mut facts = BTreeMap::new();
         for slot in &self.graph.slots {
-            if let Some(node) = &slot.node {
+            let Some(node) = &slot.node else { continue };
+            let asked = caught(|| {
                 node.remember(&mut |name, value| {
                     facts.insert(format!("{}/{name}", slot.name), value);
                 });
-            }
+            });
+            asked.map_err(|message| {
+                let (task, node) = (self.id(), Some(Arc::clone(&slot.name)));
+                TaskError::Panicked { task, node, at: String::new(), message }
+            })?;
         }
-        facts
+        for (node, name, due) in self.graph.shared.timers.progress() {
+            facts.insert(format!("{}/{name}", self.graph.node_name(node)), due);
+        }
+        Ok(facts)
     }
 
     /// Writes state and positions in one batch: only with a permit, that is after the outputs are committed.
