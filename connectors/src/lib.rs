@@ -36,7 +36,7 @@ pub use clock::{ManualClock, SystemClock};
 pub use datum::{Datum, SerdeProbe, SerdeProbeFallback};
 pub use headers::{Headers, HeadersIter, HeadersRef};
 #[cfg(feature = "kafka")]
-pub use kafka::librdkafka_version;
+pub use kafka::{KafkaConfig, librdkafka_version};
 pub use local::{Call, Fault, FaultPlan};
 pub use log::{Durability, LogBroker, LogMemory, LogOptions};
 pub use mem::MemBroker;
