@@ -1,5 +1,6 @@
 //! What can go wrong in a task, and what the worker then does: see [`ErrorClass`].
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use thalweg_connectors::{Offset, PortError, PortErrorKind, SerdeError, TopicPartition};
@@ -202,10 +203,12 @@ pub enum TaskError {
         source: BoxError,
     },
     /// User code panicked.
-    #[error("user code panicked in task {task}{at}: {message}")]
+    #[error("{}user code panicked in task {task}{at}: {message}", of_node(node.as_deref()))]
     Panicked {
         /// The task.
         task: TaskId,
+        /// The node whose code it was, where that is known.
+        node: Option<Arc<str>>,
         /// ` at TOPIC-PARTITION@OFFSET`, or nothing.
         at: String,
         /// The panic's message.
@@ -235,6 +238,19 @@ impl TaskError {
             Self::Txn(e) => e.class(),
         }
     }
+}
+
+fn of_node(node: Option<&str>) -> String {
+    node.map_or_else(String::new, |node| format!("node `{node}`: "))
+}
+
+/// Runs user code; a panic in it becomes its message.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        text.unwrap_or_else(|| "no message".to_owned())
+    })
 }
 
 fn port_class(kind: PortErrorKind) -> ErrorClass {

@@ -24,8 +24,17 @@ struct Timer {
     id: TimerId,
     node: NodeIx,
     kind: PunctuationType,
+    /// When it was due first.
+    start: i64,
     due: i64,
     interval_ms: i64,
+}
+
+impl Timer {
+    fn is_like(&self, other: &Self) -> bool {
+        let traits = |t: &Self| (t.node, t.kind, t.start, t.interval_ms);
+        traits(self) == traits(other)
+    }
 }
 
 /// All timers of a task.
@@ -56,7 +65,7 @@ impl Timers {
         let id = TimerId(self.next);
         self.next += 1;
         let interval_ms = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
-        self.timers.push(Timer { id, node, kind, due: start, interval_ms });
+        self.timers.push(Timer { id, node, kind, start, due: start, interval_ms });
         self.note_earliest(kind);
         id
     }
@@ -86,6 +95,29 @@ impl Timers {
         Some(due)
     }
 
+    /// What the progress of a timer is remembered by: its start and interval, and how many like it its node has scheduled before.
+    pub(crate) fn progress_name(&self, id: TimerId) -> String {
+        let timer = self.timers.iter().find(|t| t.id == id).expect("it is scheduled");
+        let nth = self.timers.iter().filter(|t| t.id < id && t.is_like(timer)).count();
+        format!("timer@{}+{}#{nth}", timer.start, timer.interval_ms)
+    }
+
+    /// Lets a timer go on where it stood before a restart.
+    pub(crate) fn resume(&mut self, id: TimerId, due: i64) {
+        if let Some(timer) = self.timers.iter_mut().find(|t| t.id == id) {
+            timer.due = due.max(timer.start);
+            let kind = timer.kind;
+            self.note_earliest(kind);
+        }
+    }
+
+    /// The timers on stream time that have run already, with when they are due next. One that has not is scheduled anew as it
+    /// was, and one that is cancelled when it runs leaves nothing behind, so this stays small.
+    pub(crate) fn progress(&self) -> impl Iterator<Item = (NodeIx, String, i64)> {
+        let began = |t: &&Timer| t.kind == PunctuationType::StreamTime && t.due > t.start;
+        self.timers.iter().filter(began).map(|t| (t.node, self.progress_name(t.id), t.due))
+    }
+
     fn note_earliest(&mut self, kind: PunctuationType) {
         self.earliest[kind as usize] =
             self.timers.iter().filter(|t| t.kind == kind).map(|t| t.due).min();
@@ -94,6 +126,8 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test panics on failure")]
+
     use super::*;
 
     #[test]
@@ -110,5 +144,34 @@ mod tests {
         }
         timers.cancel(timer);
         assert!(!timers.is_due(kind, Timestamp(i64::MAX)));
+    }
+
+    #[test]
+    fn timers_of_a_node_go_on_where_those_like_them_stood() {
+        let (kind, ms) = (PunctuationType::StreamTime, Duration::from_millis);
+        let schedule = |timers: &mut Timers| {
+            let wanted = [(0, 0, 10), (0, 0, 10), (0, 5, 10), (1, 0, 10), (0, 0, 20), (0, 90, 10)];
+            wanted.map(|(node, start, every)| timers.schedule(NodeIx(node), kind, start, ms(every)))
+        };
+        let mut before = Timers::default();
+        let ids = schedule(&mut before);
+        before.schedule(NodeIx(0), PunctuationType::WallClockTime, 0, ms(10));
+        while before.pop(kind, Timestamp(34)).is_some() {}
+        let progress: Vec<_> = before.progress().collect();
+        assert_eq!(progress.len(), 5, "{progress:?}");
+
+        let mut after = Timers::default();
+        for (id, before_id) in schedule(&mut after).into_iter().zip(ids) {
+            let name = after.progress_name(id);
+            assert_eq!(name, before.progress_name(before_id));
+            let timer = after.timers.iter().find(|t| t.id == id).unwrap();
+            let known = progress.iter().find(|(node, of, _)| *node == timer.node && *of == name);
+            if let Some((_, _, due)) = known {
+                after.resume(id, *due);
+            }
+        }
+        let due = |timers: &Timers| timers.timers.iter().map(|t| t.due).collect::<Vec<_>>();
+        assert_eq!(due(&after), [40, 40, 35, 40, 40, 90]);
+        assert!(!after.is_due(kind, Timestamp(34)) && after.is_due(kind, Timestamp(35)));
     }
 }

@@ -11,13 +11,16 @@ use crate::cache::RecordCache;
 use crate::collector::Collector;
 use crate::config::TaskConfig;
 use crate::context::{Graph, Shared, Slot};
-use crate::error::{NodeError, TaskError};
+use crate::error::{NodeError, TaskError, caught};
 use crate::group::{Input, PartitionGroup};
 use crate::punctuate::Timers;
 use crate::setup::Setup;
 use crate::source::Source;
 use crate::stores::{LocalStore, StoreDef, TaskStore};
 use crate::topology::{NodeDef, NodeIx, NodeKind, StoreEntry, StoreNo, TaskId, Topology};
+
+/// Sources, their nodes, and their inputs.
+type Sources = (Vec<Box<dyn Source>>, Vec<NodeIx>, Vec<Input>);
 
 /// Which part of a topology a task runs, and as what.
 pub struct TaskSpec<'a> {
@@ -78,7 +81,7 @@ impl TaskSpec<'_> {
         };
         let mut graph = Graph { slots: Vec::new(), shared };
         self.build_nodes(&mut graph)?;
-        let (sources, source_nodes, inputs) = self.build_sources();
+        let (sources, source_nodes, inputs) = self.build_sources()?;
         Ok(Task {
             topology: self.topology.clone(),
             graph,
@@ -155,14 +158,10 @@ impl TaskSpec<'_> {
                 stores: self.stores_of(def),
                 flush_owners: &mut owners,
             };
-            let node = supplier(&mut setup).map_err(|e| {
-                let node = Arc::clone(&def.name);
-                TaskError::Processing {
-                    task: self.id,
-                    node,
-                    at: String::new(),
-                    source: Box::new(e),
-                }
+            let made = caught(|| supplier(&mut setup)).map_err(|m| self.panicked(def, m))?;
+            let node = made.map_err(|e| {
+                let (node, at) = (Arc::clone(&def.name), String::new());
+                TaskError::Processing { task: self.id, node, at, source: Box::new(e) }
             })?;
             graph.slots[ix.0 as usize].node = Some(node);
         }
@@ -172,19 +171,27 @@ impl TaskSpec<'_> {
         Ok(())
     }
 
+    /// A supplier of a node panicked.
+    fn panicked(&self, def: &NodeDef, message: String) -> TaskError {
+        let (node, at) = (Some(Arc::clone(&def.name)), String::new());
+        TaskError::Panicked { task: self.id, node, at, message }
+    }
+
     fn stores_of(&self, node: &NodeDef) -> Vec<(LocalStore, &StoreDef)> {
         let local = |no: &StoreNo| self.stores.iter().position(|s| s == no).map(LocalStore);
         let def = |no: &StoreNo| self.topology.stores().nth(no.0 as usize).map(|e| &e.def);
         node.stores.iter().filter_map(|no| Some((local(no)?, def(no)?))).collect()
     }
 
-    fn build_sources(&self) -> (Vec<Box<dyn Source>>, Vec<NodeIx>, Vec<Input>) {
+    fn build_sources(&self) -> Result<Sources, TaskError> {
         let (mut sources, mut nodes, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
         for &ix in self.nodes {
-            let NodeKind::Source(def) = &self.topology.node(ix).kind else {
+            let node = self.topology.node(ix);
+            let NodeKind::Source(def) = &node.kind else {
                 continue;
             };
-            let source = (def.supplier)(&self.config);
+            let source = caught(|| (def.supplier)(&self.config));
+            let source = source.map_err(|message| self.panicked(node, message))?;
             for topic in &def.topics {
                 let topic = topic.resolve(&self.config.application_id);
                 if self.partitions.get(&topic).is_some_and(|n| self.id.partition < *n) {
@@ -195,7 +202,7 @@ impl TaskSpec<'_> {
             sources.push(source);
             nodes.push(ix);
         }
-        (sources, nodes, inputs)
+        Ok((sources, nodes, inputs))
     }
 }
 

@@ -202,7 +202,7 @@ impl TestDriver {
             member: "test-driver".to_owned(),
             generation: -1,
         });
-        for (tp, next, metadata) in task.offsets() {
+        for (tp, next, metadata) in task.offsets()? {
             plan.add(tp, next, &metadata);
         }
         let (producer, committer) = self.output.parts();

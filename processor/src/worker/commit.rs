@@ -46,8 +46,11 @@ impl Worker {
             flushed.map_err(|e| Failure::from(e).of(*id).half_done())?;
         }
         let mut plan = CommitPlan::new(self.assignment.metadata());
-        for (tp, offset, metadata) in worked.iter().flat_map(|(_, task)| task.offsets()) {
-            plan.add(tp, offset, &metadata);
+        for (id, task) in &worked {
+            let offsets = task.offsets().map_err(|e| Failure::from(e).of(*id).half_done())?;
+            for (tp, offset, metadata) in offsets {
+                plan.add(tp, offset, &metadata);
+            }
         }
         let (now, mut failed) = (self.around.clock.now(), None);
         let (producer, committer) = output.parts();

@@ -128,6 +128,62 @@ pub(crate) fn ticking() -> Topology {
     builder.build().unwrap()
 }
 
+/// Tells each time that a punctuation comes, on several timers on stream time; `commit` asks for a commit.
+#[derive(Default)]
+struct StreamTick(Vec<(crate::TimerId, &'static str)>);
+
+impl Processor for StreamTick {
+    type KIn = String;
+    type VIn = String;
+    type KOut = String;
+    type VOut = i64;
+
+    fn init(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+    ) -> Result<(), BoxError> {
+        for (name, start, every) in [("a", 0, 3), ("b", 2, 5), ("c", 0, 3), ("d", 7, 100)] {
+            let (start, every) =
+                (thalweg_connectors::Timestamp(start), Duration::from_millis(every));
+            let timer = context.schedule_at(PunctuationType::StreamTime, start, every)?;
+            self.0.push((timer, name));
+        }
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+        record: Strings,
+    ) -> Result<(), BoxError> {
+        if record.value == "commit" {
+            context.request_commit();
+        }
+        Ok(context.forward(record.with_value(-1))?)
+    }
+
+    fn punctuate(
+        &mut self,
+        context: &mut ProcessorContext<'_, '_, String, i64>,
+        punctuation: Punctuation,
+    ) -> Result<(), BoxError> {
+        let (timer, name) = *self.0.iter().find(|(t, _)| *t == punctuation.timer).unwrap();
+        if name == "c" && punctuation.now.0 >= 6 {
+            context.cancel(timer);
+        }
+        Ok(context.forward(Record::new(name.to_owned(), punctuation.now.0, punctuation.now))?)
+    }
+}
+
+/// `lines` → `totals`, without a store, with ticks on stream time.
+pub(crate) fn ticking_on_stream_time() -> Topology {
+    let mut builder = TopologyBuilder::new();
+    builder.add_source("lines", SourceDef::typed(&lines())).unwrap();
+    builder.add_processor("tick", supply(|_| Ok(StreamTick::default())), &["lines"]).unwrap();
+    to_totals(&mut builder, "tick");
+    builder.build().unwrap()
+}
+
 /// Makes the value the key.
 struct ByValue;
 

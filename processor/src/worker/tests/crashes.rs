@@ -2,7 +2,7 @@
 
 use thalweg_txn::Guarantee;
 
-use super::apps::{counting, rekeyed};
+use super::apps::{counting, rekeyed, ticking_on_stream_time};
 use super::world::{World, by_word, config, running_counts};
 use crate::runtime::RuntimeConfig;
 use crate::worker::Cycle;
@@ -118,4 +118,49 @@ fn at_least_once_without_a_failure_is_exact() {
     crash_after(&world, &topology, &config, &[]);
     let all: Vec<&str> = WORDS.into_iter().chain(["a"]).collect();
     assert_eq!(by_word(world.totals()), by_word(running_counts(&all)));
+}
+
+#[test]
+fn a_run_that_is_cut_punctuates_on_stream_time_as_one_that_is_not() {
+    let topology = ticking_on_stream_time();
+    let uncut = World::of_lines(1, &WORDS);
+    crash_after(&uncut, &topology, &small_steps(), &[]);
+    let is_tick = |name: &str, (key, at): &(String, i64)| key == name && *at >= 0;
+    let ticks = |name| uncut.totals().iter().filter(|record| is_tick(name, record)).count();
+    assert_eq!((ticks("b"), ticks("d")), (2, 1));
+    // A timer that was cancelled is scheduled anew by each run.
+    let without_c = |world: &World| {
+        let mut totals = world.totals();
+        totals.retain(|record| !is_tick("c", record));
+        totals
+    };
+    for first in 0..=cycles_to_the_end(&topology) {
+        for second in [0, 1, 3] {
+            let world = World::of_lines(1, &WORDS);
+            crash_after(&world, &topology, &small_steps(), &[first, second]);
+            assert_eq!(without_c(&world), without_c(&uncut), "crashes after {first}, {second}");
+        }
+    }
+}
+
+#[test]
+fn a_restart_between_any_two_records_adds_no_punctuation_on_stream_time() {
+    let topology = ticking_on_stream_time();
+    let run = |restarts: bool| {
+        let world = World::of_lines(1, &[]);
+        let mut worker = world.worker(&topology, &config());
+        for time in [0, 1, 2, 9, 10, 10, 11, 40, 41, 48, 107] {
+            world.write("lines", &[("k", "v", time)]);
+            world.settle(&mut [&mut worker]).unwrap();
+            if restarts {
+                worker.close().unwrap();
+                worker = world.worker(&topology, &config());
+                world.settle(&mut [&mut worker]).unwrap();
+            }
+        }
+        let mut totals = world.totals();
+        totals.retain(|(key, _)| key != "c");
+        totals
+    };
+    assert_eq!(run(true), run(false));
 }

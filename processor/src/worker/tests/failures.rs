@@ -125,7 +125,9 @@ fn a_panic_of_user_code_is_contained_and_nothing_open_is_committed() {
     assert_eq!(error.class(), ErrorClass::User);
     let text = error.chain();
     assert!(
-        text.contains("user code panicked in task 0_0 at lines-0@2: a panicking record"),
+        text.contains(
+            "node `count`: user code panicked in task 0_0 at lines-0@2: a panicking record"
+        ),
         "{text}"
     );
     assert_eq!(world.totals(), []);

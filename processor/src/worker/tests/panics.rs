@@ -1,4 +1,4 @@
-//! User code that panics, wherever it is called: the run ends with an error that names the task, and nothing open is committed.
+//! User code that panics, wherever it is called: the run ends with an error that names node and task, and nothing open is committed.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,7 +18,10 @@ use crate::{
 /// Where it goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
+    SourceSupplier,
+    Supplier,
     Init,
+    Remember,
     Flush,
     FlushError,
     Close,
@@ -50,6 +53,10 @@ impl Node for Unruly {
         }
     }
 
+    fn remember(&self, _: &mut dyn FnMut(&'static str, i64)) {
+        assert_ne!(self.at, At::Remember, "unruly");
+    }
+
     fn close(&mut self) {
         assert_ne!(self.at, At::Close, "unruly");
     }
@@ -68,9 +75,17 @@ fn to_totals(builder: &mut TopologyBuilder, parent: &str) {
 
 fn unruly(at: At) -> Topology {
     let mut builder = TopologyBuilder::new();
-    builder.add_source("lines", SourceDef::typed(&lines())).unwrap();
-    let supplier: NodeSupplier =
-        Arc::new(move |setup| Ok(Box::new(Unruly { at, last: setup.owned_store(&last())? })));
+    let mut source = SourceDef::typed(&lines());
+    let supply = Arc::clone(&source.supplier);
+    source.supplier = Arc::new(move |config| {
+        assert_ne!(at, At::SourceSupplier, "unruly");
+        supply(config)
+    });
+    builder.add_source("lines", source).unwrap();
+    let supplier: NodeSupplier = Arc::new(move |setup| {
+        assert_ne!(at, At::Supplier, "unruly");
+        Ok(Box::new(Unruly { at, last: setup.owned_store(&last())? }))
+    });
     builder.add_processor("unruly", supplier, &["lines"]).unwrap();
     builder.add_store(last().def().clone(), &["unruly"]).unwrap();
     to_totals(&mut builder, "unruly");
@@ -94,11 +109,14 @@ fn caching() -> RuntimeConfig {
 }
 
 #[test]
-fn a_panic_or_an_error_outside_of_a_record_names_the_task_and_its_place() {
+fn a_panic_or_an_error_outside_of_a_record_names_the_node_the_task_and_its_place() {
     for (at, expected) in [
-        (At::Init, "user code panicked in task 0_0: "),
+        (At::SourceSupplier, "node `lines`: user code panicked in task 0_0: "),
+        (At::Supplier, "node `unruly`: user code panicked in task 0_0: "),
+        (At::Init, "node `unruly`: user code panicked in task 0_0: "),
+        (At::Remember, "node `unruly`: user code panicked in task 0_0: "),
         // The update that waits longest leaves first: that of `b`.
-        (At::Flush, "user code panicked in task 0_0 at lines-0@2: "),
+        (At::Flush, "node `unruly`: user code panicked in task 0_0 at lines-0@2: "),
         (At::FlushError, "node `unruly` of task 0_0 failed at lines-0@2: unruly"),
     ] {
         let world = World::of_lines(1, &["a", "b"]);
