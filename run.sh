@@ -38,7 +38,7 @@ fi
 
 say "counting the words of $text ($(wc -c <"$text" | tr -d ' ') bytes)"
 case " $* " in *' --broker'*) ;; *) set -- --broker "log://$work/log" "$@" ;; esac
-time "$job" run --until-end --guarantee exactly_once --state-dir "$work/state" --input "$text" "$@" >"$work/counts.txt"
+time "$job" run --until-end --state-dir "$work/state" --input "$text" "$@" >"$work/counts.txt"
 
 say 'the most frequent words'
 sort -k1,1nr -k2 "$work/counts.txt" | sed -n 1,10p

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The result is written to standard output, one word per line behind its count. Run it again after it was killed, and it goes on
-//! where it was. With `--guarantee exactly_once` each line is then counted once; without it a kill may count some lines twice.
+//! where it was: each line of a file is counted once, because the program asks for exactly-once. `--guarantee at_least_once` overrides
+//! that; a kill may then count some lines twice.
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
 
     App::new(topology)
         .set("application.id", "word-count")
+        .set("processing.guarantee", "exactly_once")
         .topic("lines", 1)
         .topic("word-totals", 1)
         .input(LineFeed::to("lines"))

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
 
     App::new(topology)
         .set("application.id", "page-views")
+        .set("processing.guarantee", "exactly_once")
         .topic("views", 2)
         .topic("views-per-minute", 2)
         .input(LineFeed::to("views").key(page).timestamp(time))

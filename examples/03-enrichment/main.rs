@@ -32,6 +32,7 @@ fn main() -> ExitCode {
 
     App::new(topology)
         .set("application.id", "enrichment")
+        .set("processing.guarantee", "exactly_once")
         .topic("customers", 2)
         .topic("orders", 2)
         .topic("enriched-orders", 2)

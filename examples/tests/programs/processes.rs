@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use crate::support::Place;
 use crate::word_count::PROGRAM;
 
-const RUN: [&str; 5] = ["run", "--guarantee", "exactly_once", "--input", "-"];
+const RUN: [&str; 3] = ["run", "--input", "-"];
 
 #[test]
 fn sigterm_and_sigint_commit_and_end_with_exit_code_0() {
@@ -13,7 +13,7 @@ fn sigterm_and_sigint_commit_and_end_with_exit_code_0() {
         let place = Place::new();
         // No commit is due before the end.
         let arguments =
-            [&RUN[..3], &["--input", "text", "--set", "commit.interval.ms=9000"]].concat();
+            [&RUN[..1], &["--input", "text", "--set", "commit.interval.ms=9000"]].concat();
         place.file("text", "a b a\n");
         let mut running = place.start(PROGRAM, &arguments);
         running.wait_for("input appended");
@@ -32,6 +32,29 @@ fn a_run_says_at_its_start_what_it_promises() {
     let promise = "exactly-once on log://.thalweg/log: outputs, state and offsets commit together";
     let lines: Vec<&str> = running.log().lines().filter(|line| line.contains(promise)).collect();
     assert!(matches!(lines[..], [line] if line.contains(" INFO ")), "{}", running.log());
+}
+
+#[test]
+fn the_examples_are_exactly_once_unless_told_otherwise() {
+    let place = Place::new();
+    let programs = [
+        PROGRAM,
+        env!("CARGO_BIN_EXE_page-views"),
+        env!("CARGO_BIN_EXE_enrichment"),
+        env!("CARGO_BIN_EXE_page-views-fixed"),
+    ];
+    let line = |guarantee: &str, origin: &str| {
+        format!("processing.guarantee = {guarantee}    # from {origin}\n")
+    };
+    for program in programs {
+        let config = place.results(program, &["config"]);
+        assert!(config.contains(&line("exactly_once", "the application's code")), "{config}");
+        let config = place.results(program, &["config", "--guarantee", "at_least_once"]);
+        assert!(config.contains(&line("at_least_once", "`--guarantee`")), "{config}");
+    }
+    place.file("thalweg.toml", "processing.guarantee = 'at_least_once'\n");
+    let config = place.results(PROGRAM, &["config"]);
+    assert!(config.contains(&line("at_least_once", "`thalweg.toml`")), "{config}");
 }
 
 #[test]
@@ -60,7 +83,7 @@ fn a_killed_process_leaves_everything_for_the_next_one() {
     let place = Place::new();
     let text: String = (0..20_000).map(|n| format!("w{} x\n", n % 100)).collect();
     place.file("text", text);
-    let arguments = [&RUN[..3], &["--input", "text"]].concat();
+    let arguments = [&RUN[..1], &["--input", "text"]].concat();
     let mut running = place.start(PROGRAM, &arguments);
     running.wait_for("input appended");
     running.signal(Signal::KILL);

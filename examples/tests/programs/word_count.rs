@@ -2,7 +2,7 @@ use crate::support::Place;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_word-count");
 
-const RUN: [&str; 4] = ["run", "--until-end", "--guarantee", "exactly_once"];
+const RUN: [&str; 2] = ["run", "--until-end"];
 
 fn run(place: &Place, more: &[&str]) -> String {
     place.results(PROGRAM, &[&RUN[..], more].concat())
