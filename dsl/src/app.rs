@@ -6,6 +6,7 @@
 //! | `config` | keys, where their values come from, what can be wrong with them |
 //! | `run`, `input` | a run from its start to its end; text that is fed to it |
 //! | `feed` | text in and results out, also for programs of another kind |
+//! | `replays` | the names of replays, and what they left |
 //! | `http`, `prometheus` | health and numbers |
 //! | `logging`, `signals`, `version`, `error` | the edges of the process |
 
@@ -17,6 +18,7 @@ mod http;
 mod input;
 mod logging;
 mod prometheus;
+mod replays;
 mod run;
 mod signals;
 #[cfg(test)]
@@ -31,14 +33,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use thalweg_connectors::{Backend, Topic};
-use thalweg_processor::{Summary, Topology};
+use thalweg_connectors::{Backend, SystemClock, Topic, open};
+use thalweg_processor::{PlanError, StartError, Summary, Topology};
 
-use cli::{Cli, Command, Common, RunArgs, Shape};
+use cli::{Cli, Command, Common, ReplaysArgs, RunArgs, Shape};
 use config::{BrokerUrl, Settings, Sources};
 pub use config::{ConfigError, Problem, Secret};
 pub use error::{AppError, AppErrorClass};
 use feed::{LineFeed, read_table};
+use replays::Replays;
 use run::{Mode, Run};
 
 /// Writes the results of a run that came to its end: from the topic with this suffix, to this writer.
@@ -71,8 +74,9 @@ type Results = dyn Fn(&dyn Backend, &str, &mut dyn Write) -> Result<(), AppError
 /// one wins: the default, [`set`](Self::set) in code, `thalweg.toml`, an environment variable such as `THALWEG_APPLICATION_ID`,
 /// `--set KEY=VALUE` or a flag. The command `config` prints all keys with their meaning, their value and where it came from.
 ///
-/// State lies in `.thalweg/<application.id>` unless `state.dir` says otherwise. SIGTERM and SIGINT end a run with a commit. The exit
-/// code is 0 for a run that ended cleanly, 1 for one that failed, 2 for a command line or configuration that is wrong.
+/// State lies in `.thalweg/<application.id>` unless `state.dir` says otherwise. SIGTERM, SIGINT and SIGHUP end a run with
+/// a commit; a second signal, a second or more later, ends it at once. The exit code is 0 for a run that ended cleanly, 1 for one
+/// that failed, 2 for a command line or configuration that is wrong, 130 for one that a second signal ended.
 #[derive(Clone)]
 pub struct App {
     topology: Topology,
@@ -118,7 +122,8 @@ impl App {
     }
 
     /// Lets `run` take `--input FILE`: the lines of the file, or of standard input for `-`, are appended to a topic. Each line of a
-    /// file is appended exactly once, however often the application is killed and started again; see [`LineFeed`]. An application
+    /// file is appended exactly once, however often the application is killed and started again; see [`LineFeed`]. Without
+    /// `--until-end` the file is followed: lines that are added later are appended too, each when its end has come. An application
     /// that declares several inputs takes `--input TOPIC=FILE`.
     #[must_use]
     pub fn input(mut self, feed: LineFeed) -> Self {
@@ -208,8 +213,11 @@ impl App {
             Command::Config => print(&cli::key_table(settings.shown())),
             Command::Run(args) => self.execute(&settings, Mode::Live(args)),
             Command::Replay(args) => self.execute(&settings, Mode::Replay(args)),
+            Command::Replays(args) => self.replays(&settings, &args),
         };
-        ended(done, Some(&settings.broker))
+        let hint = done.as_ref().err().and_then(|error| self.hint(error)).unwrap_or_default();
+        let (code, text) = ended(done, Some(&settings.broker));
+        (code, text + &hint)
     }
 
     fn load(
@@ -224,6 +232,40 @@ impl App {
             assignments: common.set.clone(),
             flags: common.flags(),
         })
+    }
+
+    /// What a missing topic needs, as this application's author or user would do it.
+    fn hint(&self, error: &AppError) -> Option<String> {
+        let AppError::Start { source, .. } = error else {
+            return None;
+        };
+        let StartError::Plan(
+            PlanError::MissingSource { topic, .. } | PlanError::MissingOutput { topic, .. },
+        ) = &**source
+        else {
+            return None;
+        };
+        Some(match self.topics.iter().any(|(name, _)| name == topic) {
+            true => format!(
+                "  hint: the application declares `{topic}`, and `run` creates it on mem:// and log://: run it first\n"
+            ),
+            false => format!(
+                "  hint: declare it in the program, `App::topic(\"{topic}\", PARTITIONS)`, and `run` creates it on mem:// and log://\n"
+            ),
+        })
+    }
+
+    fn replays(&self, settings: &Settings, args: &ReplaysArgs) -> Result<(), AppError> {
+        let clock = Arc::new(SystemClock::new());
+        let backend = open(&settings.broker_url(), clock)
+            .map_err(|source| AppError::Open { broker: settings.broker.to_string(), source })?;
+        let replays = Replays { topology: &self.topology, settings, backend: &*backend };
+        for name in &args.remove {
+            replays.remove(name)?;
+        }
+        let names = replays.names().map_err(AppError::Topics)?;
+        let list: String = names.iter().map(|name| format!("{name}\n")).collect();
+        print(&list)
     }
 
     /// Runs to the end on a runtime of its own.

@@ -10,13 +10,14 @@ use thalweg_processor::ReplayFrom;
 use super::config::{KEYS, Key, allowed_values};
 use super::version::VERSION;
 
-/// What was asked for.
+// What was asked for. (No doc comment: clap would print it as the help's first lines.)
 #[derive(Parser, Debug)]
 #[command(
     about = "An application that processes streams, made with Thalweg",
     long_about = None,
     disable_help_subcommand = true,
     arg_required_else_help = true,
+    after_help = EXIT_CODES,
     subcommand_required = true
 )]
 pub(crate) struct Cli {
@@ -26,12 +27,12 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The flags of all commands. Values are checked with all other sources of the configuration.
+// The flags of all commands. Values are checked with all other sources of the configuration.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct Common {
-    /// Where topics live: log://DIRECTORY, mem:// or kafka://HOST:PORT [key: broker]
-    #[arg(long, global = true, value_name = "URL")]
+    // Where topics live.
+    #[arg(long, global = true, value_name = "URL", help = BROKER_HELP)]
     broker: Option<String>,
     /// Name of the application [key: application.id]
     #[arg(long, global = true, value_name = "ID")]
@@ -73,17 +74,31 @@ impl Common {
     }
 }
 
+const EXIT_CODES: &str = "Exit codes: 0 ended well, everything committed; 1 the run failed or could not start; \
+    2 the command line or the configuration is wrong; 130 ended by a second signal, without a commit";
+
+/// Names the schemes that this build has.
+const BROKER_HELP: &str = if cfg!(feature = "log") {
+    "Where topics live: log://DIRECTORY or mem://NAME [key: broker]"
+} else {
+    "Where topics live: mem://NAME; this build has no other [key: broker]"
+};
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Runs the application until it is told to stop
     Run(RunArgs),
     /// Prints the topology
     Describe,
-    /// Processes earlier input again, beside the live application
+    /// Processes earlier input again, with state and topics of its own
     ///
     /// A replay has an application id, state and internal topics of its own, and writes to topics named
     /// TOPIC-replay-NAME. It never touches what the live application uses, and ends by itself.
+    ///
+    /// A log:// directory belongs to one process at a time: stop the live application before a replay there.
     Replay(ReplayArgs),
+    /// Lists the replays there are, and removes old ones
+    Replays(ReplaysArgs),
     /// Prints every key of the configuration: value, origin, meaning
     Config,
 }
@@ -94,6 +109,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) until_end: bool,
     /// Append the lines of this file to the input topic, each once; `-` is standard input; may be repeated
+    ///
+    /// A file is known by its canonical path, and its lines are appended once however often the application is started. Without
+    /// --until-end the file is followed: lines that are added to it later are appended too, each when its end has come. Standard
+    /// input and named pipes are read once, and anew by each run. A line has at most 16 MiB.
     #[arg(long, value_name = "[TOPIC=]FILE")]
     pub(crate) input: Vec<String>,
     /// Write the results to this file instead of standard output
@@ -115,6 +134,16 @@ pub(crate) struct ReplayArgs {
     /// Name of the replay [default: the present time, such as 20250601-140000]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Make an earlier replay of that name anew; without this flag a name that is taken is refused
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ReplaysArgs {
+    /// Remove this replay: its topics and its state; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remove: Vec<String>,
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
@@ -208,6 +237,19 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_begins_with_what_the_program_is_and_offers_what_this_build_has() {
+        for arguments in [&["--help"][..], &["-h"]] {
+            let help = parsed(arguments).unwrap_err().to_string();
+            assert!(help.starts_with("An application that processes streams, "), "{help}");
+            assert!(!help.contains("kafka://") && help.contains("mem://NAME"), "{help}");
+            assert_eq!(help.contains("log://DIRECTORY"), cfg!(feature = "log"), "{help}");
+        }
+        let help = parsed(&["replay", "--help"]).unwrap_err().to_string();
+        assert!(help.contains("one process at a time"), "{help}");
+        assert!(!help.contains("beside"), "{help}");
     }
 
     #[test]

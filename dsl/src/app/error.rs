@@ -89,8 +89,17 @@ pub enum AppError {
         source: std::io::Error,
     },
     /// Results cannot be written.
-    #[error("cannot write the results")]
+    #[error("cannot write to standard output")]
     Results(#[source] std::io::Error),
+    /// The file for the results cannot be written.
+    #[error("cannot write the results to `{}`", path.display())]
+    Output {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The process cannot be set up: signals, threads.
     #[error("cannot {what}")]
     Process {
@@ -107,36 +116,35 @@ impl AppError {
     pub fn class(&self) -> AppErrorClass {
         match self {
             Self::Config(_) | Self::Option { .. } => AppErrorClass::Usage,
-            Self::Open { source, .. } if is_wish(source.kind()) => AppErrorClass::Usage,
+            Self::Open { source, .. } if is_wish(source) => AppErrorClass::Usage,
             Self::Start { source, .. } if is_contradiction(source) => AppErrorClass::Usage,
             _ => AppErrorClass::Run,
         }
     }
 }
 
-/// Is it what was asked for that cannot be, whatever the world is like?
-fn is_wish(kind: PortErrorKind) -> bool {
-    matches!(kind, PortErrorKind::Unsupported | PortErrorKind::Refused)
+/// Is it what was asked for that cannot be, whatever the world is like? A directory that cannot be made has a cause in the world.
+fn is_wish(error: &PortError) -> bool {
+    matches!(error.kind(), PortErrorKind::Unsupported | PortErrorKind::Refused)
+        && error.source().is_none()
 }
 
 /// Do settings not go together, whatever the world is like?
 fn is_contradiction(error: &StartError) -> bool {
-    use StartError::{CommitInterval, Guarantee, WarmUpNeedsTime};
-    matches!(error, Guarantee(_) | CommitInterval { .. } | WarmUpNeedsTime)
+    use StartError::{CommitInterval, Guarantee, ReplayOfDynamicSink, WarmUpNeedsTime};
+    matches!(error, Guarantee(_) | CommitInterval { .. } | ReplayOfDynamicSink(_) | WarmUpNeedsTime)
 }
 
 /// The whole chain of causes, as it is printed; secrets of the broker's URL are masked in what others wrote.
 pub(crate) fn report(error: &dyn Error, broker: Option<&BrokerUrl>) -> String {
     let mut text = format!("error: {error}");
-    let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let message = error.to_string();
         // A transparent error repeats what its source says, and some messages quote it.
-        if !said.contains(&message) {
+        if !text.contains(&message) {
             let _ = write!(text, "\n  because: {message}");
         }
-        said = message;
         cause = error.source();
     }
     broker.map_or(text.clone(), |broker| broker.redact(&text))

@@ -19,7 +19,9 @@
 //! ```
 
 mod lines;
+mod position;
 mod read;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +31,7 @@ use thalweg_connectors::{Backend, NewTopic, PortError, SerdeError, TopicPartitio
 
 pub use lines::{Appended, LineFeed};
 pub use read::{Received, read_all, read_table};
+pub(in crate::app) use session::{LastLine, Place};
 
 use super::error::AppErrorClass;
 
@@ -46,8 +49,10 @@ pub enum FeedError {
         source: std::io::Error,
     },
     /// The text cannot be read.
-    #[error("cannot read the input at byte {position}")]
+    #[error("cannot read `{input}` at byte {position}")]
     Read {
+        /// The text's name.
+        input: String,
         /// Where.
         position: u64,
         /// Why.
@@ -56,35 +61,55 @@ pub enum FeedError {
     },
     /// Less text is there than was appended from it before.
     #[error(
-        "the input of group `{group}` has {length} bytes, but {appended} were appended from it before; \
-         give a text that was shortened or replaced another name"
+        "`{input}` has {length} bytes, but {appended} were appended from it before: it was shortened or replaced; \
+         give it another name to append it from its beginning"
     )]
     Shrunk {
-        /// The group that keeps the position.
-        group: String,
+        /// The text's name.
+        input: String,
         /// Bytes there are.
         length: u64,
         /// Bytes appended before.
         appended: u64,
     },
+    /// Another text is there than the one that was appended before.
+    #[error(
+        "`{input}` is not the text any more of which {appended} bytes were appended before: it was replaced or changed; \
+         give it another name to append it from its beginning"
+    )]
+    Replaced {
+        /// The text's name.
+        input: String,
+        /// Bytes appended before.
+        appended: u64,
+    },
     /// A line is longer than a record may be.
-    #[error("the line at byte {position} of the input is longer than {limit} bytes")]
+    #[error("{input}:{line} is longer than {limit} bytes")]
     LongLine {
-        /// Where the line begins.
-        position: u64,
+        /// The text's name.
+        input: String,
+        /// Which line, from 1.
+        line: u64,
         /// The limit.
         limit: usize,
     },
     /// A line has not the form that the feed asks for.
-    #[error("cannot take the line at byte {position} of the input: no {part} found")]
+    #[error(
+        "cannot take {input}:{line} (byte {position}): {reason}; put the line right, or leave such lines out with \
+         `deserialization.exception.handler=continue`"
+    )]
     Line {
-        /// Where the line begins.
+        /// The text's name.
+        input: String,
+        /// Which line, from 1.
+        line: u64,
+        /// The byte at which it begins.
         position: u64,
-        /// `key` or `timestamp`.
-        part: &'static str,
+        /// What is wrong with it.
+        reason: String,
         /// Why.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
     /// The backend failed.
     #[error("cannot {attempt} `{topic}`")]

@@ -1,18 +1,22 @@
 //! `--input`: feeds files and standard input to the declared topic, beside the run or before it.
 
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
 
 use thalweg_connectors::SharedBackend;
 use tokio::sync::oneshot;
 
 use super::error::AppError;
-use super::feed::{Appended, FeedError, LineFeed};
+use super::feed::{Appended, FeedError, LastLine, LineFeed, Place};
 
 /// Standard input, as a path.
 const STDIN: &str = "-";
+/// How often followed files are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is to be fed.
 pub(super) struct Input {
@@ -20,11 +24,14 @@ pub(super) struct Input {
     /// Where positions are kept: `<application.id>-input`.
     pub(super) group: String,
     pub(super) backend: SharedBackend,
+    /// Whether what is added to the files later is fed too.
+    pub(super) follows: bool,
 }
 
 /// Feeding on a thread of its own, because reading may block for ever.
 pub(super) struct Feeding {
     stop: Arc<AtomicBool>,
+    thread: Thread,
     ended: oneshot::Receiver<Result<(), FeedError>>,
 }
 
@@ -56,6 +63,21 @@ impl Text {
         };
         Ok(Self { feed: feed.clone(), path: path.into() })
     }
+
+    /// Leaves bad lines out.
+    pub(super) fn skip_bad_lines(self) -> Self {
+        Self { feed: self.feed.skip_bad_lines(), ..self }
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == STDIN
+    }
+
+    /// How long it is; `None` for what is no file.
+    fn length(&self) -> Option<u64> {
+        let about = std::fs::metadata(&self.path).ok().filter(|_| !self.is_stdin())?;
+        about.is_file().then_some(about.len())
+    }
 }
 
 fn refused(reason: String) -> AppError {
@@ -76,44 +98,68 @@ impl Input {
             report.send(fed).ok();
         });
         match spawned {
-            Ok(_) => Ok(Feeding { stop, ended }),
+            Ok(handle) => Ok(Feeding { stop, thread: handle.thread().clone(), ended }),
             Err(source) => {
                 Err(AppError::Process { what: "start the thread that reads the input", source })
             }
         }
     }
 
+    /// Feeds every text to its end; then, if texts are followed, what is added to the files.
     fn feed_all(&self, stop: &Arc<AtomicBool>) -> Result<(), FeedError> {
-        for Text { feed, path } in &self.texts {
-            let fed = self.feed_one(feed, path, stop);
-            if stop.load(Ordering::SeqCst) {
+        let stopped = || stop.load(Ordering::SeqCst);
+        let mut lengths = Vec::new();
+        for text in &self.texts {
+            lengths.push(text.length());
+            let fed = self.feed_one(text, stop);
+            if stopped() {
                 return Ok(());
             }
-            let Appended { lines, from, to } = fed?;
-            let topic = feed.topic();
-            tracing::info!(
-                input = %path.display(), %topic, lines, from_byte = from, to_byte = to,
-                "input appended"
-            );
+            log(text, &fed?);
+        }
+        while self.follows && lengths.iter().any(Option::is_some) && !stopped() {
+            std::thread::park_timeout(LOOK_INTERVAL);
+            for (text, length) in self.texts.iter().zip(&mut lengths) {
+                let now = text.length();
+                // A file that is gone for a moment is waited for.
+                if length.is_none() || now.is_none() || now == *length || stopped() {
+                    continue;
+                }
+                *length = now;
+                let fed = self.feed_one(text, stop);
+                if stopped() {
+                    return Ok(());
+                }
+                let fed = fed?;
+                if fed.to > fed.from {
+                    log(text, &fed);
+                }
+            }
         }
         Ok(())
     }
 
-    fn feed_one(
-        &self,
-        feed: &LineFeed,
-        path: &Path,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Appended, FeedError> {
-        if path.as_os_str() == STDIN {
+    fn feed_one(&self, text: &Text, stop: &Arc<AtomicBool>) -> Result<Appended, FeedError> {
+        let Text { feed, path } = text;
+        let (backend, group) = (&*self.backend, &*self.group);
+        if text.is_stdin() {
             let text = Stoppable { inner: io::stdin(), stop: Arc::clone(stop) };
-            return feed.append_once(&*self.backend, &self.group, text);
+            return feed.append_stream(backend, Place { group, input: "standard input" }, text);
         }
-        feed.append_file_through(&*self.backend, &self.group, path, |inner| Stoppable {
+        let last_line = if self.follows { LastLine::Leave } else { LastLine::Take };
+        feed.append_file_through(backend, group, path, last_line, |inner| Stoppable {
             inner,
             stop: Arc::clone(stop),
         })
     }
+}
+
+fn log(text: &Text, fed: &Appended) {
+    let Appended { lines, skipped, from, to } = fed;
+    tracing::info!(
+        input = %text.path.display(), topic = %text.feed.topic(), lines, skipped, from_byte = from, to_byte = to,
+        "input appended"
+    );
 }
 
 impl Feeding {
@@ -128,6 +174,7 @@ impl Feeding {
     /// Asks the thread to stop: it takes no further text. One that waits for standard input is left alone.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
+        self.thread.unpark();
     }
 }
 

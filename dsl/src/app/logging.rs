@@ -1,6 +1,6 @@
 //! Logs go to standard error; `THALWEG_LOG`, else `RUST_LOG`, says which.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 
@@ -14,11 +14,27 @@ pub(super) fn start(variable: impl Fn(&str) -> Option<String>) -> Option<String>
     // An error means that there is a subscriber already, which then is the program's own choice.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lossy(io::stderr()))
+        .log_internal_errors(false)
         .with_ansi(colours)
         .with_target(false)
         .try_init();
     problem
+}
+
+/// A writer that loses what it cannot write: a closed pipe or a full disk behind the log must not stop a run.
+struct Lossy<W>(W);
+
+impl<W: Write> Write for Lossy<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }
 
 fn filter(variable: impl Fn(&str) -> Option<String>) -> (EnvFilter, Option<String>) {
@@ -42,6 +58,24 @@ fn filter(variable: impl Fn(&str) -> Option<String>) -> (EnvFilter, Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_written_is_lost_and_nothing_else() {
+        let mut writer = Lossy(Broken);
+        assert!(writer.write_all(b"line").and_then(|()| writer.flush()).is_ok());
+    }
 
     #[test]
     fn the_own_variable_wins_and_a_bad_one_is_a_problem() {

@@ -126,6 +126,12 @@ impl Page<'_> {
             let labels = [("task_id", task.as_str()), ("store", &of.store)];
             self.sample("restore_remaining_records_total", &labels, of.remaining as f64);
         }
+        let help = "offsets of the whole changelog when the store's last restore began";
+        self.gauge("restore_changelog_length", help);
+        for (task, of) in &samples {
+            let labels = [("task_id", task.as_str()), ("store", &of.store)];
+            self.sample("restore_changelog_length", &labels, of.changelog_length as f64);
+        }
     }
 }
 
@@ -150,7 +156,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use thalweg_connectors::TopicPartition;
-    use thalweg_processor::{Metrics, PartitionMetrics};
+    use thalweg_processor::{Metrics, PartitionMetrics, RestoreMetrics, TaskId};
 
     use super::*;
 
@@ -160,6 +166,14 @@ mod tests {
         let of = PartitionMetrics { lag: 7, consumed: 9, rate: 1.5, ..PartitionMetrics::default() };
         numbers.partitions.insert(TopicPartition::new("in", 0), of);
         numbers.partitions.insert(TopicPartition::new("in", 1), of);
+        numbers.restores.push(RestoreMetrics {
+            task: TaskId { subtopology: 0, partition: 3 },
+            store: "counts".into(),
+            changelog: TopicPartition::new("app-counts-changelog", 3),
+            records_restored: 11,
+            remaining: 22,
+            changelog_length: 33,
+        });
         let text = text("a\"b\\c\nd", &numbers);
         let mut declared: Vec<&str> = Vec::new();
         for line in text.lines() {
@@ -180,6 +194,8 @@ mod tests {
         assert!(
             find(r#"topic="in",partition="0"} 1.5"#).starts_with("thalweg_records_consumed_rate{")
         );
+        let length = find(r#"task_id="0_3",store="counts"} 33"#);
+        assert!(length.starts_with("thalweg_restore_changelog_length{"));
         assert!(find(r#"state="created"} 1"#).starts_with("thalweg_state{"));
     }
 }

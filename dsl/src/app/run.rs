@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::future::Future;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use thalweg_connectors::{Clock, NewTopic, SharedBackend, SystemClock, open};
+use thalweg_connectors::{
+    Backend, Clock, NewTopic, PortErrorKind, SharedBackend, SystemClock, open,
+};
 use thalweg_processor::{
-    RuntimeConfig, StartAt, StateConfig, StateEngine, Streams, StreamsSpec, StreamsState, Summary,
-    TaskConfig, Until, promise,
+    OnError, ReplayFrom, RuntimeConfig, StartAt, StateConfig, StateEngine, Streams, StreamsSpec,
+    StreamsState, Summary, TaskConfig, Until, promise,
 };
 
 use super::App;
@@ -19,11 +21,19 @@ use super::config::Settings;
 use super::error::AppError;
 use super::http::Endpoint;
 use super::input::{Feeding, Input, Text};
+use super::replays::{self, Replays};
+use super::signals;
 
 /// How often a long run says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// How often a run is looked at while it starts and ends.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long a directory that another process holds is waited for.
+const BUSY_PATIENCE: Duration = Duration::from_secs(3);
+const BUSY_RETRY: Duration = Duration::from_millis(50);
+/// How long a stop waits for the thread that reads the input.
+const INPUT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One run of an application: live or a replay.
 pub(super) struct Run<'a> {
@@ -44,54 +54,34 @@ struct Course {
     suffix: String,
     start: StartAt,
     until: Until,
-    input: RunArgs,
+    input: Vec<String>,
 }
 
 impl Mode {
-    fn course(&self, settings: &Settings, clock: &dyn Clock) -> Result<Course, AppError> {
-        match self {
-            Self::Live(args) => Ok(Course {
-                application_id: settings.application_id.clone(),
-                suffix: String::new(),
-                start: StartAt::Committed,
-                until: if args.until_end { Until::EndAtStart } else { Until::Forever },
-                input: args.clone(),
+    /// Refuses what cannot be, whatever the backend holds.
+    fn check(&self) -> Result<(), AppError> {
+        let Self::Replay(args) = self else {
+            return Ok(());
+        };
+        if let Some(name) = &args.name {
+            replays::check_name(name)?;
+        }
+        match (args.from, args.until) {
+            (ReplayFrom::Time(from), Some(until)) if until <= from => Err(AppError::Option {
+                option: "--until",
+                reason:
+                    "it has to be later than `--from`; it is the first time that is not replayed"
+                        .to_owned(),
             }),
-            Self::Replay(args) => {
-                let name = match &args.name {
-                    Some(name) => name.clone(),
-                    None => present_name(clock),
-                };
-                check_name(&name)?;
-                let suffix = format!("-replay-{name}");
-                Ok(Course {
-                    application_id: format!("{}{suffix}", settings.application_id),
-                    suffix,
-                    start: StartAt::Replay { from: args.from, warm_up: args.warm_up },
-                    until: args.until.map_or(Until::EndAtStart, Until::Time),
-                    input: RunArgs::default(),
-                })
-            }
+            _ => Ok(()),
         }
     }
-}
 
-/// The present time as a replay's name.
-fn present_name(clock: &dyn Clock) -> String {
-    jiff::Timestamp::from_millisecond(clock.now().0)
-        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-        .strftime("%Y%m%d-%H%M%S")
-        .to_string()
-}
-
-fn check_name(name: &str) -> Result<(), AppError> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    match (1..=50).contains(&name.len()) && name.chars().all(legal) {
-        true => Ok(()),
-        false => Err(AppError::Option {
-            option: "--as",
-            reason: "a name is 1 to 50 letters, digits, `.`, `_` and `-`".to_owned(),
-        }),
+    fn output(&self) -> Option<&Path> {
+        match self {
+            Self::Live(args) => args.output.as_deref(),
+            Self::Replay(_) => None,
+        }
     }
 }
 
@@ -103,8 +93,13 @@ impl Run<'_> {
     ) -> Result<Option<Summary>, AppError> {
         let mut shutdown = std::pin::pin!(shutdown);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let course = self.mode.course(self.settings, &*clock)?;
-        let backend = self.open(&clock)?;
+        self.mode.check()?;
+        let output = self.mode.output().map(Output::open).transpose()?;
+        let backend = tokio::select! {
+            opened = self.open(&clock) => opened?,
+            () = &mut shutdown => return Ok(None),
+        };
+        let course = self.course(&*backend, &*clock)?;
         if let Mode::Live(_) = self.mode {
             self.create_topics(&backend)?;
         }
@@ -116,8 +111,10 @@ impl Run<'_> {
             tokio::select! {
                 fed = before.ended() => fed?,
                 () = &mut shutdown => {
+                    tracing::info!("stopping: what is appended stays");
                     before.stop();
-                    before.ended().await.ok();
+                    // A thread that waits for text is left alone.
+                    tokio::time::timeout(INPUT_PATIENCE, before.ended()).await.ok();
                     return Ok(None);
                 }
             }
@@ -134,15 +131,71 @@ impl Run<'_> {
         }
         let ended = ended.map_err(|e| e.of(&course.application_id))?;
         log_end(&course.application_id, &ended);
+        if !course.suffix.is_empty() && ended.records_processed == 0 {
+            self.log_nothing_replayed(&*backend);
+        }
         if ended.reached_end {
-            self.write_results(&course, &backend)?;
+            self.write_results(&course, &backend, output)?;
         }
         Ok(Some(ended))
     }
 
-    fn open(&self, clock: &Arc<dyn Clock>) -> Result<SharedBackend, AppError> {
-        open(&self.settings.broker_url(), Arc::clone(clock))
-            .map_err(|source| AppError::Open { broker: self.settings.broker.to_string(), source })
+    /// Opens the backend. A process that was killed a moment ago may hold it a little longer.
+    async fn open(&self, clock: &Arc<dyn Clock>) -> Result<SharedBackend, AppError> {
+        let began = Instant::now();
+        loop {
+            match open(&self.settings.broker_url(), Arc::clone(clock)) {
+                Err(e) if e.kind() == PortErrorKind::Busy && began.elapsed() < BUSY_PATIENCE => {
+                    tokio::time::sleep(BUSY_RETRY).await;
+                }
+                opened => {
+                    let broker = self.settings.broker.to_string();
+                    return opened.map_err(|source| AppError::Open { broker, source });
+                }
+            }
+        }
+    }
+
+    fn replays<'r>(&'r self, backend: &'r dyn Backend) -> Replays<'r> {
+        Replays { topology: &self.app.topology, settings: self.settings, backend }
+    }
+
+    fn course(&self, backend: &dyn Backend, clock: &dyn Clock) -> Result<Course, AppError> {
+        let settings = self.settings;
+        let args = match &self.mode {
+            Mode::Replay(args) => args,
+            Mode::Live(args) => {
+                return Ok(Course {
+                    application_id: settings.application_id.clone(),
+                    suffix: String::new(),
+                    start: StartAt::Committed,
+                    until: if args.until_end { Until::EndAtStart } else { Until::Forever },
+                    input: args.input.clone(),
+                });
+            }
+        };
+        let taken = self.replays(backend).names().map_err(AppError::Topics)?;
+        let name = match &args.name {
+            Some(name) => name.clone(),
+            None => replays::present_name(clock, &taken),
+        };
+        if !args.replace {
+            replays::check_free(&name, &taken)?;
+        }
+        let suffix = replays::suffix(&name);
+        Ok(Course {
+            application_id: format!("{}{suffix}", settings.application_id),
+            suffix,
+            start: StartAt::Replay { from: args.from, warm_up: args.warm_up },
+            until: args.until.map_or(Until::EndAtStart, Until::Time),
+            input: Vec::new(),
+        })
+    }
+
+    fn log_nothing_replayed(&self, backend: &dyn Backend) {
+        let there_is = self.replays(backend).there_is();
+        let there_is = there_is.unwrap_or_else(|error| error.to_string());
+        tracing::warn!("nothing was replayed: no record lies in the range asked for; {there_is}");
     }
 
     /// Makes the topics that the application declares, where it is the only one that could.
@@ -172,16 +225,21 @@ impl Run<'_> {
         course: &Course,
         backend: &SharedBackend,
     ) -> Result<Option<Feeding>, AppError> {
-        if course.input.input.is_empty() {
+        if course.input.is_empty() {
             return Ok(None);
         }
-        let texts = course.input.input.iter();
+        let find = |text: &String| {
+            let found = Text::find(&self.app.inputs, text)?;
+            Ok(match self.settings.on_deserialization_error == OnError::Continue {
+                true => found.skip_bad_lines(),
+                false => found,
+            })
+        };
         let input = Input {
-            texts: texts
-                .map(|text| Text::find(&self.app.inputs, text))
-                .collect::<Result<_, _>>()?,
+            texts: course.input.iter().map(find).collect::<Result<_, AppError>>()?,
             group: format!("{}-input", course.application_id),
             backend: Arc::clone(backend),
+            follows: course.until == Until::Forever,
         };
         input.start().map(Some)
     }
@@ -218,7 +276,7 @@ impl Run<'_> {
         let line = promise(&self.settings.broker.to_string(), &**backend, self.settings.guarantee);
         tracing::info!(application_id = course.application_id, "{line}");
         if !course.suffix.is_empty() {
-            tracing::info!(outputs = %format!("*{}", course.suffix), "replaying beside the live application");
+            tracing::info!(outputs = %format!("*{}", course.suffix), "replaying; the live application's topics and state stay as they are");
         }
         Ok(streams)
     }
@@ -255,7 +313,12 @@ impl Run<'_> {
         config
     }
 
-    fn write_results(&self, course: &Course, backend: &SharedBackend) -> Result<(), AppError> {
+    fn write_results(
+        &self,
+        course: &Course,
+        backend: &SharedBackend,
+        output: Option<Output>,
+    ) -> Result<(), AppError> {
         let Some(results) = &self.app.results else {
             return Ok(());
         };
@@ -264,15 +327,34 @@ impl Run<'_> {
             results(&**backend, &course.suffix, &mut out)?;
             out.flush().map_err(AppError::Results)
         };
-        match &course.input.output {
-            None => write(&mut std::io::stdout().lock()),
-            Some(path) => write(&mut create(path)?),
-        }
+        let Some(Output { mut file, path }) = output else {
+            return write(&mut std::io::stdout().lock());
+        };
+        let empty = file.metadata().and_then(|about| match about.is_file() {
+            true => file.set_len(0),
+            false => Ok(()),
+        });
+        empty.map_err(AppError::Results).and_then(|()| write(&mut file)).map_err(|e| match e {
+            AppError::Results(source) => AppError::Output { path, source },
+            other => other,
+        })
     }
 }
 
-fn create(path: &Path) -> Result<File, AppError> {
-    File::create(path).map_err(AppError::Results)
+/// The file of `--output`: opened before anything is done, emptied when there are results.
+struct Output {
+    file: File,
+    path: PathBuf,
+}
+
+impl Output {
+    fn open(path: &Path) -> Result<Self, AppError> {
+        let path = path.to_owned();
+        match File::options().write(true).create(true).truncate(false).open(&path) {
+            Ok(file) => Ok(Self { file, path }),
+            Err(source) => Err(AppError::Output { path, source }),
+        }
+    }
 }
 
 /// Is the application the only one that could create topics there?
@@ -312,7 +394,7 @@ async fn watch(
         tokio::select! {
             _ = look.tick() => progress.look(&streams),
             () = &mut shutdown, if !stopping => {
-                tracing::info!("stopping: committing what is processed");
+                tracing::info!("stopping: committing what is processed; a second signal, {} s or more after the first, ends at once without that", signals::SAME_WISH.as_secs());
                 stopping = true;
                 if let Some(feeding) = &feeding {
                     feeding.stop();

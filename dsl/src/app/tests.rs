@@ -117,8 +117,9 @@ fn replay_never_touches_live_topics() {
     };
     let before = image();
     assert_eq!(before.len(), 4, "lines, totals, a changelog and a repartition topic");
-    for name in ["one", "two", "one"] {
-        let arguments = ["replay", "--from", "beginning", "--as", name, "--broker", &url];
+    for (name, more) in [("one", None), ("two", None), ("one", Some("--replace"))] {
+        let mut arguments = vec!["replay", "--from", "beginning", "--as", name, "--broker", &url];
+        arguments.extend(more);
         assert_eq!(run(&app(), &arguments), (0, String::new()));
         assert_eq!(totals(&broker, &format!("-replay-{name}")), rows(&[("a", 2), ("b", 1)]));
     }
@@ -137,6 +138,94 @@ fn a_replay_without_a_name_is_named_after_the_present_time() {
     let (day, time) = replayed.split_once('-').unwrap();
     assert!(day.len() == 8 && time.len() == 6, "{replayed}");
     assert!(day.starts_with("20") && day.bytes().chain(time.bytes()).all(|b| b.is_ascii_digit()));
+}
+
+#[test]
+fn a_replay_of_a_topic_that_only_a_run_creates_says_so() {
+    let (url, _) = broker("app-replay-of-nothing");
+    let (code, text) = run(&app(), &["replay", "--from", "beginning", "--broker", &url]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("because: source topic `lines` does not exist"), "{text}");
+    assert!(
+        text.contains("\n  hint: the application declares `lines`, and `run` creates it"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_replay_name_that_is_taken_is_refused_until_it_is_removed() {
+    let (url, broker) = broker("app-replay-taken");
+    let text = text_file("a\n");
+    run(&app(), &["run", "--until-end", "--broker", &url, "--input", &text.path]);
+    let topics = |part: &str| {
+        let topics = broker.admin().unwrap().list().unwrap();
+        topics.iter().filter(|topic| topic.name.contains(part)).count()
+    };
+    let live = topics("");
+    let replay = |name: &str| {
+        run(&app(), &["replay", "--from", "beginning", "--as", name, "--broker", &url])
+    };
+    for name in ["one", "one-more"] {
+        assert_eq!(replay(name), (0, String::new()));
+    }
+    let (code, error) = replay("one");
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("there is a replay `one` already; "), "{error}");
+    assert!(error.contains("`--replace`"), "{error}");
+
+    let of_the_other = topics("-replay-one-more");
+    let removed = run(&app(), &["replays", "--remove", "one", "--broker", &url]);
+    assert_eq!(removed, (0, String::new()));
+    assert_eq!(topics("-replay-"), of_the_other);
+    assert_eq!(topics("") - of_the_other, live);
+    assert_eq!(replay("one"), (0, String::new()));
+}
+
+#[test]
+fn what_there_is_to_replay_is_told() {
+    let (url, broker) = broker("app-replay-range");
+    let there_is = || {
+        let sources = Sources {
+            code: vec![("application.id".to_owned(), "counting".to_owned())],
+            assignments: vec![format!("broker={url}")],
+            ..Sources::default()
+        };
+        let settings = Settings::load(&sources).unwrap();
+        let topology = counting();
+        let replays = Replays { topology: &topology, settings: &settings, backend: &broker };
+        replays.there_is().unwrap()
+    };
+    create_topic(&broker, "lines", 2).unwrap();
+    create_topic(&broker, "totals", 1).unwrap();
+    assert_eq!(there_is(), "`lines` is empty");
+    let feed =
+        LineFeed::to("lines").timestamp(|line| line.parse().map(thalweg_connectors::Timestamp));
+    let text: String = (1..=1000).map(|n| format!("{n}000\n")).collect();
+    feed.append(&broker, "g", io::Cursor::new(text)).unwrap();
+    let told = there_is();
+    assert!(told.starts_with("`lines` has the offsets 0 to "), "{told}");
+    assert!(told.ends_with(", about 1970-01-01T00:00:01Z to 1970-01-01T00:16:40Z"), "{told}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_before_anything_is_done() {
+    let (url, broker) = broker("app-output");
+    let text = text_file("a\n");
+    let arguments = ["run", "--until-end", "--broker", &url, "--input", &text.path];
+    let output = format!("{}/away/out", text.path);
+    let (code, error) = run(&app(), &[&arguments[..], &["--output", &output]].concat());
+    assert_eq!(code, 1, "{error}");
+    let message = format!("error: cannot write the results to `{output}`\n  because: ");
+    assert!(error.starts_with(&message), "{error}");
+    assert!(broker.admin().unwrap().list().unwrap().is_empty(), "nothing was begun");
+
+    // What an earlier run wrote stays when this one fails.
+    let out = text_file("what was\n");
+    let away = ["--input", "/away", "--output", &out.path];
+    let (code, error) =
+        run(&app(), &[&["run", "--until-end", "--broker", &url], &away[..]].concat());
+    assert_eq!(code, 1, "{error}");
+    assert_eq!(std::fs::read_to_string(&out.path).unwrap(), "what was\n");
 }
 
 #[test]
@@ -164,6 +253,36 @@ fn wrong_options_end_with_exit_code_2_and_one_message() {
             &app(),
             &["replay", "--from", "0", "--as", "a/b"],
             "error: `--as` cannot be used: a name is 1 to 50 letters",
+        ),
+        (
+            &app(),
+            &["replay", "--from", "0", "--as", ".."],
+            "error: `--as` cannot be used: a name is 1 to 50 letters",
+        ),
+        (
+            &app(),
+            &["replay", "--from", "0", "--as", ""],
+            "error: `--as` cannot be used: a name is 1 to 50 letters",
+        ),
+        (
+            &app(),
+            &["replay", "--from", "2025-06-01T14:00:00Z", "--until", "2025-06-01T13:00:00Z"],
+            "error: `--until` cannot be used: it has to be later than `--from`",
+        ),
+        (
+            &app(),
+            &["replay", "--from", "2025-06-01T14:00:00Z", "--until", "2025-06-01T14:00:00Z"],
+            "error: `--until` cannot be used: it has to be later than `--from`",
+        ),
+        (
+            &app(),
+            &["run", "--broker", "kafka://h:9092"],
+            "error: cannot open the broker `kafka://h:9092`\n  because: kafka:// ",
+        ),
+        (
+            &app(),
+            &["replays", "--remove", "away", "--broker", &url],
+            "error: `--remove` cannot be used: there is no replay `away`",
         ),
         (
             &app(),
@@ -217,6 +336,9 @@ fn a_topic_that_nobody_declares_is_not_made() {
         text.contains("because: output topic `totals` does not exist: did you mean `total`?"),
         "{text}"
     );
+    let hint =
+        "\n  hint: declare it in the program, `App::topic(\"totals\", PARTITIONS)`, and `run`";
+    assert!(text.contains(hint), "{text}");
 
     let (url, _) = self::broker("app-unknown-source");
     let undeclared = App { topics: vec![("totals".to_owned(), 1)], ..app() };
@@ -264,23 +386,22 @@ fn a_run_in_another_program_ends_when_its_future_says_so() {
 #[test]
 fn a_failing_input_stops_the_run_with_a_commit_and_is_reported() {
     let (url, broker) = broker("app-input-fails");
-    let text = text_file("1 a\nx b\n");
+    let file = text_file("1 a\nx b\n");
     let feed = LineFeed::to("lines").timestamp(|line| {
         let time = line.split(' ').next().unwrap_or_default();
         time.parse().map(thalweg_connectors::Timestamp)
     });
-    let (code, text) = run(
-        &App { inputs: vec![feed], ..app() },
-        &["run", "--broker", &url, "--input", &text.path],
-    );
+    let app = App { inputs: vec![feed], ..app() };
+    let (code, text) = run(&app, &["run", "--broker", &url, "--input", &file.path]);
     assert_eq!(code, 1, "{text}");
-    assert!(
-        text.starts_with(
-            "error: cannot take the line at byte 4 of the input: no timestamp found\n  because: "
-        ),
-        "{text}"
-    );
+    let message = format!("error: cannot take {}:2 (byte 4): no timestamp found; ", file.path);
+    assert!(text.starts_with(&message) && text.contains("\n  because: "), "{text}");
     assert_eq!(totals(&broker, ""), rows(&[]));
+
+    let arguments = ["run", "--until-end", "--broker", &url, "--input", &file.path];
+    let go_on = ["--set", "deserialization.exception.handler=continue"];
+    assert_eq!(run(&app, &[&arguments[..], &go_on].concat()), (0, String::new()));
+    assert_eq!(totals(&broker, ""), rows(&[("1 a", 1)]));
 }
 
 #[test]

@@ -41,9 +41,31 @@ fn a_line_without_a_time_is_named_and_nothing_is_lost_once_it_is_right() {
     let ended = place.run(PROGRAM, &run);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
     let at = VIEWS.find(wrong).unwrap();
-    let message =
-        format!("error: cannot take the line at byte {at} of the input: no timestamp found\n");
+    let message = format!("error: cannot take views:8 (byte {at}): no timestamp found; ");
     assert!(ended.stderr.contains(&message), "{}", ended.stderr);
     place.file("views", VIEWS);
     assert_eq!(place.results(PROGRAM, &run), PER_MINUTE);
+}
+
+#[test]
+fn a_view_before_1970_is_refused_and_not_stamped_anew() {
+    let place = Place::new();
+    place.file("views", format!("{VIEWS}1969-12-31T23:00:00Z /home browser\n"));
+    let ended = place.run(PROGRAM, &["run", "--until-end", "--input", "views"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let message = "the timestamp -3600000 ms (1969-12-31T23:00:00Z) is before 1970; ";
+    assert!(ended.stderr.contains("error: cannot take views:11 "), "{}", ended.stderr);
+    assert!(ended.stderr.contains(message), "{}", ended.stderr);
+}
+
+#[test]
+fn bad_lines_are_left_out_and_named_where_that_is_asked_for() {
+    let place = Place::new();
+    place.file("views", format!("half past two\n{VIEWS}"));
+    let go_on = ["--set", "deserialization.exception.handler=continue"];
+    let ended =
+        place.run(PROGRAM, &[&["run", "--until-end", "--input", "views"], &go_on[..]].concat());
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), PER_MINUTE), "{}", ended.stderr);
+    assert!(ended.stderr.contains("left out views:1: no timestamp found"), "{}", ended.stderr);
+    assert!(ended.stderr.contains(" skipped=1 "), "{}", ended.stderr);
 }

@@ -103,7 +103,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::Url,
         default: Some("log://.thalweg/log"),
         reason: "needs nothing installed and survives a killed process",
-        doc: "where topics live: `log://DIRECTORY`, `mem://` or `kafka://HOST:PORT`",
+        doc: "where topics live: `log://DIRECTORY` or `mem://NAME`",
         flag: Some("--broker"),
     },
     Key {
@@ -140,7 +140,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::Choice(&HANDLER),
         default: Some("fail"),
         reason: "nothing is lost silently",
-        doc: "what happens to a record that cannot be decoded; `continue` drops and counts it",
+        doc: "what happens to a record that cannot be decoded, or to a line of `--input` without key or time; `continue` drops and counts it",
         flag: None,
     },
     Key {
@@ -270,16 +270,20 @@ pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.binary_search_by(|key| key.name.cmp(name)).ok().map(|at| &KEYS[at])
 }
 
-/// The known name that is most like this one; a part of a name stands for the whole.
-pub(crate) fn nearest(name: &str) -> &'static str {
+/// A name that is less like another one is not a misspelling of it.
+const LIKENESS_MIN: f64 = 0.85;
+
+/// The known name that is most like this one, if one is; a part of a name stands for the whole.
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     let likeness = |key: &Key| match key.name.contains(&lower) && lower.len() > 2 {
         true => 1.0,
         false => strsim::jaro_winkler(&lower, key.name),
     };
     KEYS.iter()
+        .filter(|key| likeness(key) >= LIKENESS_MIN)
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .map_or("application.id", |key| key.name)
+        .map(|key| key.name)
 }
 
 #[cfg(test)]
@@ -323,7 +327,14 @@ mod tests {
             ("state.directory", "state.dir"),
             ("deserialisation.exception.handler", "deserialization.exception.handler"),
         ] {
-            assert_eq!(nearest(misspelt), meant, "{misspelt}");
+            assert_eq!(nearest(misspelt), Some(meant), "{misspelt}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_like_none_finds_none() {
+        for name in ["x", "zz", "", "window.size", "foo.bar.baz", "home"] {
+            assert_eq!(nearest(name), None, "{name}");
         }
     }
 }

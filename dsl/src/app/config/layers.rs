@@ -89,7 +89,7 @@ fn unknown(name: &str, origin: &Origin) -> Problem {
     Problem::UnknownKey {
         key: name.to_owned(),
         origin: origin.to_string(),
-        nearest: keys::nearest(name).to_owned(),
+        nearest: keys::nearest(name).map(str::to_owned),
     }
 }
 
@@ -173,7 +173,7 @@ fn from_variables(variables: &[(OsString, OsString)], problems: &mut Vec<Problem
             problems.push(Problem::UnknownKey {
                 key: name.to_owned(),
                 origin: "the environment".to_owned(),
-                nearest: keys::find(keys::nearest(&dotted)).map_or_else(String::new, Key::variable),
+                nearest: keys::nearest(&dotted).and_then(keys::find).map(Key::variable),
             });
             continue;
         };

@@ -35,19 +35,26 @@ impl fmt::Display for Origin {
     }
 }
 
+fn known(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("the nearest known one is `{nearest}`"),
+        None => "the command `config` lists the known ones".to_owned(),
+    }
+}
+
 /// One thing that is wrong with a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// A key that does not exist.
-    #[error("unknown key `{key}` in {origin}; the nearest known one is `{nearest}`")]
+    #[error("unknown key `{key}` in {origin}; {}", known(nearest.as_deref()))]
     UnknownKey {
         /// The key as it was written.
         key: String,
         /// Where it stands.
         origin: String,
-        /// The known key that is most like it.
-        nearest: String,
+        /// The known key that is most like it, if one is.
+        nearest: Option<String>,
     },
     /// A value that its key does not take.
     #[error("`{key}` cannot be {value} (from {origin}); it takes {allowed}")]

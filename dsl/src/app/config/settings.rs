@@ -289,7 +289,7 @@ fn allowed(kind: Kind) -> String {
         Kind::Id => format!(
             "1 to {ID_LENGTH_MAX} letters, digits, `.`, `_` and `-`"
         ),
-        Kind::Url => "a URL such as `log://DIRECTORY` or `kafka://HOST:PORT`".to_owned(),
+        Kind::Url => "a URL such as `log://DIRECTORY` or `mem://NAME`".to_owned(),
         Kind::Choice(words) => {
             let words: Vec<String> = words.iter().map(|w| format!("`{}`", w.name)).collect();
             match &words[..] {
@@ -305,7 +305,7 @@ fn allowed(kind: Kind) -> String {
     }
 }
 
-/// The table of keys, as `config --help` and the documentation show it.
+/// What a key takes, as the command `config` prints it.
 pub(crate) fn allowed_values(key: &Key) -> String {
     allowed(key.kind)
 }

@@ -23,7 +23,7 @@ fn each_line_becomes_a_record_without_its_end() {
     let broker = broker(1);
     let text = b"one\n\ntwo\r\n \xff";
     let appended = LineFeed::to("lines").append(&broker, "g", Cursor::new(text)).unwrap();
-    assert_eq!(appended, Appended { lines: 4, from: 0, to: text.len() as u64 });
+    assert_eq!(appended, Appended { lines: 4, skipped: 0, from: 0, to: text.len() as u64 });
     assert_eq!(values(&broker), [&b"one"[..], b"", b"two", b" \xff"]);
 }
 
@@ -32,9 +32,9 @@ fn a_text_that_grew_is_continued_where_it_ended() {
     let broker = broker(1);
     let feed = LineFeed::to("lines");
     let append = |text: &str| feed.append(&broker, "g", Cursor::new(text.to_owned())).unwrap();
-    assert_eq!(append("a\nb\n"), Appended { lines: 2, from: 0, to: 4 });
-    assert_eq!(append("a\nb\n"), Appended { lines: 0, from: 4, to: 4 });
-    assert_eq!(append("a\nb\nc"), Appended { lines: 1, from: 4, to: 5 });
+    assert_eq!(append("a\nb\n"), Appended { lines: 2, skipped: 0, from: 0, to: 4 });
+    assert_eq!(append("a\nb\n"), Appended { lines: 0, skipped: 0, from: 4, to: 4 });
+    assert_eq!(append("a\nb\nc"), Appended { lines: 1, skipped: 0, from: 4, to: 5 });
     assert_eq!(values(&broker), [b"a", b"b", b"c"]);
 }
 
@@ -46,8 +46,8 @@ fn a_text_that_shrank_is_refused() {
     let error = feed.append(&broker, "g", Cursor::new("a\n")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the input of group `g` has 2 bytes, but 4 were appended from it before; \
-         give a text that was shortened or replaced another name"
+        "`g` has 2 bytes, but 4 were appended from it before: it was shortened or replaced; \
+         give it another name to append it from its beginning"
     );
     assert_eq!(values(&broker).len(), 2);
 }
@@ -98,16 +98,99 @@ fn key_and_timestamp_come_out_of_the_line_and_a_line_without_them_is_named() {
     assert_eq!(read, [("a".to_owned(), 5), ("b".to_owned(), 3)]);
 
     for (line, message) in [
-        ("7", "cannot take the line at byte 8 of the input: no key found"),
-        ("x c", "cannot take the line at byte 8 of the input: no timestamp found"),
+        ("7", "no key found"),
+        ("x c", "no timestamp found"),
+        ("-1000 c", "the timestamp -1000 ms (1969-12-31T23:59:59Z) is before 1970"),
+        ("-1 c", "the timestamp -1 ms (1969-12-31T23:59:59.999Z) is before 1970"),
     ] {
         let text = format!("5 a\n3 b\n{line}\n9 d\n");
         let error = feed.append(&broker, "g", Cursor::new(text)).unwrap_err();
+        let message = format!(
+            "cannot take g:3 (byte 8): {message}; put the line right, or leave such lines out with \
+             `deserialization.exception.handler=continue`"
+        );
         assert_eq!(error.to_string(), message);
     }
     assert_eq!(values(&broker).len(), 2, "nothing of a refused megabyte is appended");
     feed.append(&broker, "g", Cursor::new("5 a\n3 b\n7 c\n9 d\n")).unwrap();
     assert_eq!(values(&broker).len(), 4);
+}
+
+#[test]
+fn bad_lines_are_left_out_and_counted_where_that_is_asked_for() {
+    let broker = broker(1);
+    let feed = LineFeed::to("lines")
+        .key(|line| line.split(' ').nth(1))
+        .timestamp(|line| line.split(' ').next().unwrap_or_default().parse().map(Timestamp))
+        .skip_bad_lines();
+    let append = |text: &[u8]| feed.append(&broker, "g", Cursor::new(text.to_vec())).unwrap();
+    let text = b"5 a\n7\nx b\n-1 c\n\xff\n6 d\n";
+    let length = text.len() as u64;
+    assert_eq!(append(text), Appended { lines: 2, skipped: 4, from: 0, to: length });
+    assert_eq!(append(text), Appended { lines: 0, skipped: 0, from: length, to: length });
+    assert_eq!(values(&broker), [b"5 a", b"6 d"]);
+}
+
+#[test]
+fn lines_are_counted_over_all_calls() {
+    let broker = broker(1);
+    let feed = LineFeed::to("lines").key(|line| line.strip_prefix("k"));
+    feed.append(&broker, "g", Cursor::new("k1\nk2\n")).unwrap();
+    let error = feed.append(&broker, "g", Cursor::new("k1\nk2\nk3\nx\n")).unwrap_err();
+    assert!(error.to_string().starts_with("cannot take g:4 (byte 9): no key found; "), "{error}");
+}
+
+#[test]
+fn a_file_that_was_replaced_is_refused_whatever_its_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    for other in ["A\nb\n", "a\nB\n", "new\ntext\n"] {
+        let broker = broker(1);
+        let feed = LineFeed::to("lines");
+        std::fs::write(&path, "a\nb\n").unwrap();
+        feed.append_file(&broker, "g", &path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, other).unwrap();
+        let error = feed.append_file(&broker, "g", &path).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "`{}` is not the text any more of which 4 bytes were appended before: it was replaced or changed; \
+                 give it another name to append it from its beginning",
+                path.display()
+            )
+        );
+        assert_eq!(values(&broker), [b"a", b"b"], "nothing of it is appended");
+        // The text that was appended is taken again, as a file of its own too: an editor saves like that.
+        std::fs::write(&path, "a\nb\nc\n").unwrap();
+        assert_eq!(feed.append_file(&broker, "g", &path).unwrap().lines, 1);
+    }
+}
+
+#[test]
+fn a_last_line_that_was_appended_without_its_end_may_get_that_and_nothing_else() {
+    let broker = broker(1);
+    let feed = LineFeed::to("lines");
+    let append = |text: &str| feed.append(&broker, "g", Cursor::new(text.to_owned()));
+    assert_eq!(append("a\nb").unwrap().lines, 2);
+    let error = append("a\nbc\n").unwrap_err().to_string();
+    let message = "cannot take g:2 (byte 3): it has grown since it was appended without its end; ";
+    assert!(error.starts_with(message), "{error}");
+    assert_eq!(append("a\nb\nc\n").unwrap().lines, 1);
+    assert_eq!(values(&broker), [b"a", b"b", b"c"]);
+    assert_eq!(append("a\nb\nc\nd").unwrap().lines, 1);
+    let feed = feed.clone().skip_bad_lines();
+    let grown = feed.append(&broker, "g", Cursor::new("a\nb\nc\nde\nf\n")).unwrap();
+    assert_eq!((grown.lines, grown.skipped), (1, 1));
+}
+
+#[test]
+fn a_directory_is_no_input() {
+    let broker = broker(1);
+    let directory = tempfile::tempdir().unwrap();
+    let error = LineFeed::to("lines").append_file(&broker, "g", directory.path()).unwrap_err();
+    let text = crate::app::error::report(&error, None);
+    assert!(text.contains("cannot open the input `") && text.contains("is a directory"), "{text}");
 }
 
 #[test]

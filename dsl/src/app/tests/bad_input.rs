@@ -155,7 +155,7 @@ fn a_broker_directory_that_cannot_be_made_is_named() {
     let text = place.file("text", b"a\n");
     let url = format!("log://{text}/log");
     let (code, error) = run(&app(), &["run", "--broker", &url]);
-    assert_ne!(code, 0, "{error}");
+    assert_eq!(code, 1, "{error}");
     assert!(
         error.starts_with(&format!("error: cannot open the broker `{url}`\n  because: ")),
         "{error}"
