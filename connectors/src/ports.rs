@@ -379,6 +379,21 @@ pub trait Membership: Send {
     /// Who this member is now, for fencing.
     fn metadata(&self) -> GroupMetadata;
 
+    /// Pins the generation for a commit: until [`let_go`](Self::let_go) the member takes part in no new sharing, so that the
+    /// generation told here stays the current one, and with it what this member owns.
+    ///
+    /// `None` while the group is between generations, and while there is news that [`poll`](Self::poll) has not told yet: poll,
+    /// and try again shortly. An embedded group has no time in between: it moves on only when the member polls.
+    ///
+    /// # Errors
+    /// [`PortErrorKind::Fenced`] when the group has dropped this member.
+    fn hold(&mut self) -> PortResult<Option<GroupMetadata>> {
+        Ok(Some(self.metadata()))
+    }
+
+    /// Ends [`hold`](Self::hold): the commit has ended, one way or the other. Without a hold it does nothing.
+    fn let_go(&mut self) {}
+
     /// Leaves at once, so that others need not wait for a time-out.
     ///
     /// # Errors
