@@ -215,7 +215,8 @@ impl App {
             Command::Replay(args) => self.execute(&settings, Mode::Replay(args)),
             Command::Replays(args) => self.replays(&settings, &args),
         };
-        let hint = done.as_ref().err().and_then(|error| self.hint(error)).unwrap_or_default();
+        let hint =
+            done.as_ref().err().and_then(|error| self.hint(error, &settings)).unwrap_or_default();
         let (code, text) = ended(done, Some(&settings.broker));
         (code, text + &hint)
     }
@@ -235,7 +236,7 @@ impl App {
     }
 
     /// What a missing topic needs, as this application's author or user would do it.
-    fn hint(&self, error: &AppError) -> Option<String> {
+    fn hint(&self, error: &AppError, settings: &Settings) -> Option<String> {
         let AppError::Start { source, .. } = error else {
             return None;
         };
@@ -245,9 +246,14 @@ impl App {
         else {
             return None;
         };
-        Some(match self.topics.iter().any(|(name, _)| name == topic) {
+        let is_declared = self.topics.iter().any(|(name, _)| name == topic);
+        Some(match is_declared {
+            true if settings.broker.expose().starts_with("mem://") => {
+                "  hint: mem:// is empty when a process starts; give the broker that the live application uses\n"
+                    .to_owned()
+            }
             true => format!(
-                "  hint: the application declares `{topic}`, and `run` creates it on mem:// and log://: run it first\n"
+                "  hint: the application declares `{topic}`, and `run` creates it on log://: run it first\n"
             ),
             false => format!(
                 "  hint: declare it in the program, `App::topic(\"{topic}\", PARTITIONS)`, and `run` creates it on mem:// and log://\n"

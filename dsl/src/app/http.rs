@@ -1,5 +1,6 @@
 //! `http.address`: health and numbers over HTTP. Read-only, on the loopback interface, bounded in connections and time.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -16,12 +17,12 @@ use axum::routing::get;
 use thalweg_processor::{Metrics, StreamsState};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use super::prometheus;
 
-/// Connections served at once; others wait to be accepted.
+/// Connections served at once; one more, and the oldest is closed, so that idle ones never keep a question waiting.
 const CONNECTIONS_MAX: usize = 32;
 /// How long a connection may live, however slowly it is used.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
@@ -37,8 +38,7 @@ impl Endpoint {
     /// Listens.
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
         let inner = TcpListener::bind(address).await?;
-        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Ok(Self { listener: Guard { inner, permits } })
+        Ok(Self { listener: Guard { inner, open: VecDeque::new() } })
     }
 
     /// Where it listens: tells the port when 0 was asked for.
@@ -92,7 +92,22 @@ async fn all(State(numbers): State<Numbers>) -> impl IntoResponse {
 /// A listener that bounds how many connections there are, and how long each lives.
 struct Guard {
     inner: TcpListener,
-    permits: Arc<Semaphore>,
+    /// What closes the connections there are, the oldest first.
+    open: VecDeque<oneshot::Sender<()>>,
+}
+
+impl Guard {
+    /// Makes room for one more connection; what closes it.
+    fn admit(&mut self) -> oneshot::Receiver<()> {
+        self.open.retain(|connection| !connection.is_closed());
+        while self.open.len() >= CONNECTIONS_MAX {
+            // Dropped: its connection ends.
+            self.open.pop_front();
+        }
+        let (close, closed) = oneshot::channel();
+        self.open.push_back(close);
+        closed
+    }
 }
 
 impl axum::serve::Listener for Guard {
@@ -100,13 +115,11 @@ impl axum::serve::Listener for Guard {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Guarded, SocketAddr) {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.expect("the semaphore is never closed");
         loop {
             match self.inner.accept().await {
                 Ok((stream, address)) => {
                     let deadline = Box::pin(tokio::time::sleep(CONNECTION_TIME_MAX));
-                    return (Guarded { stream, deadline, _permit: permit }, address);
+                    return (Guarded { stream, deadline, closed: self.admit() }, address);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept an HTTP connection");
@@ -121,19 +134,20 @@ impl axum::serve::Listener for Guard {
     }
 }
 
-/// A connection with a deadline.
+/// A connection with a deadline, which has to go when there are too many.
 struct Guarded {
     stream: TcpStream,
     deadline: Pin<Box<Sleep>>,
-    _permit: OwnedSemaphorePermit,
+    closed: oneshot::Receiver<()>,
 }
 
 impl Guarded {
     /// The stream, while there is time left.
     fn in_time(&mut self, context: &mut Context<'_>) -> io::Result<Pin<&mut TcpStream>> {
-        match self.deadline.as_mut().poll(context) {
-            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
-            Poll::Pending => Ok(Pin::new(&mut self.stream)),
+        let is_over = self.deadline.as_mut().poll(context).is_ready();
+        match is_over || Pin::new(&mut self.closed).poll(context).is_ready() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(Pin::new(&mut self.stream)),
         }
     }
 }
@@ -224,6 +238,36 @@ mod tests {
                 .contains("\nthalweg_alive_stream_threads{application_id=\"canary-app\"} 1\n"),
             "{}",
             answers[0]
+        );
+    }
+
+    #[test]
+    fn idle_connections_keep_no_question_waiting() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let address = runtime.block_on(async {
+            let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            let address = endpoint.address().unwrap();
+            tokio::spawn(endpoint.serve("app".into(), Metrics::new(1)));
+            address
+        });
+        let connect = || std::net::TcpStream::connect(address).unwrap();
+        let mut idle: Vec<_> = (0..2 * CONNECTIONS_MAX).map(|_| connect()).collect();
+        let mut stream = connect();
+        stream.set_read_timeout(Some(CONNECTION_TIME_MAX / 3)).unwrap();
+        stream.write_all(get_request("/health/live").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        // The oldest has gone for it.
+        idle[0].set_read_timeout(Some(CONNECTION_TIME_MAX / 3)).unwrap();
+        let read = idle[0].read(&mut [0]);
+        assert!(
+            matches!(&read, Ok(0))
+                || read.is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset)
         );
     }
 

@@ -72,25 +72,38 @@ pub(super) struct Replays<'a> {
 }
 
 impl Replays<'_> {
-    /// The names there are: of output topics and of state.
-    pub(super) fn names(&self) -> PortResult<BTreeSet<String>> {
+    /// The names that are taken: those of output topics, and of state where a topology writes none.
+    pub(super) fn taken(&self) -> PortResult<BTreeSet<String>> {
+        if self.outputs().next().is_none() {
+            return Ok(self.of_state());
+        }
         let topics = self.backend.admin()?.list()?;
         let mut names = BTreeSet::new();
         for output in self.outputs() {
             let prefix = format!("{output}{MARK}");
-            names.extend(topics.iter().filter_map(|topic| topic.name.strip_prefix(&prefix)));
+            let of_output = topics.iter().filter_map(|topic| topic.name.strip_prefix(&prefix));
+            names.extend(of_output.filter(|name| is_legal(name)).map(str::to_owned));
         }
-        let mut names: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
-        if self.backend.scheme() != "mem"
-            && let Ok(entries) = std::fs::read_dir(&self.settings.state_dir)
-        {
-            let prefix = format!("{}{MARK}", self.settings.application_id);
-            let directories =
-                entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-            names.extend(directories.filter_map(|d| d.strip_prefix(&prefix).map(str::to_owned)));
-        }
-        names.retain(|name| is_legal(name));
         Ok(names)
+    }
+
+    /// The names of all that replays left; one that failed at its start leaves state only.
+    pub(super) fn names(&self) -> PortResult<BTreeSet<String>> {
+        let mut names = self.taken()?;
+        names.extend(self.of_state());
+        Ok(names)
+    }
+
+    fn of_state(&self) -> BTreeSet<String> {
+        let in_memory = self.backend.scheme() == "mem";
+        let entries = std::fs::read_dir(&self.settings.state_dir).ok().filter(|_| !in_memory);
+        let directories = entries.into_iter().flatten().flatten();
+        let prefix = format!("{}{MARK}", self.settings.application_id);
+        directories
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|directory| directory.strip_prefix(&prefix).map(str::to_owned))
+            .filter(|name| is_legal(name))
+            .collect()
     }
 
     fn outputs(&self) -> impl Iterator<Item = &str> {

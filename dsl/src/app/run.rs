@@ -174,7 +174,7 @@ impl Run<'_> {
                 });
             }
         };
-        let taken = self.replays(backend).names().map_err(AppError::Topics)?;
+        let taken = self.replays(backend).taken().map_err(AppError::Topics)?;
         let name = match &args.name {
             Some(name) => name.clone(),
             None => replays::present_name(clock, &taken),

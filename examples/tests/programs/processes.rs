@@ -1,4 +1,7 @@
-//! Signals, and two processes in one place.
+//! Signals, pipes, followed files, and two processes in one place.
+
+use std::io::Write;
+use std::process::Stdio;
 
 use rustix::process::Signal;
 
@@ -8,8 +11,8 @@ use crate::word_count::PROGRAM;
 const RUN: [&str; 3] = ["run", "--input", "-"];
 
 #[test]
-fn sigterm_and_sigint_commit_and_end_with_exit_code_0() {
-    for signal in [Signal::TERM, Signal::INT] {
+fn sigterm_sigint_and_sighup_commit_and_end_with_exit_code_0() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let place = Place::new();
         // No commit is due before the end.
         let arguments =
@@ -24,6 +27,100 @@ fn sigterm_and_sigint_commit_and_end_with_exit_code_0() {
         let results = place.results(PROGRAM, &["run", "--until-end"]);
         assert_eq!(results, "2 a\n1 b\n");
     }
+}
+
+#[test]
+fn signals_that_come_together_are_one_wish() {
+    let place = Place::new();
+    place.file("text", "a b a\n");
+    let arguments = [&RUN[..1], &["--input", "text", "--set", "commit.interval.ms=9000"]].concat();
+    let mut running = place.start(PROGRAM, &arguments);
+    running.wait_for("input appended");
+    for signal in [Signal::TERM, Signal::TERM, Signal::INT, Signal::HUP] {
+        running.signal(signal);
+    }
+    let (status, log) = running.end();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("a second signal, 1 s or more after the first, "), "{log}");
+    assert_eq!(place.results(PROGRAM, &["run", "--until-end"]), "2 a\n1 b\n");
+}
+
+#[test]
+fn log_lines_that_cannot_be_written_stop_nothing() {
+    let place = Place::new();
+    place.file("text", "a b a\n");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let (reader, pipe) = std::io::pipe().unwrap();
+    drop(reader);
+    for (stderr, log) in [(Stdio::from(full), "full"), (Stdio::from(pipe), "closed")] {
+        let broker = format!("log://{log}");
+        let arguments = ["run", "--until-end", "--input", "text", "--broker", &broker];
+        let mut command = place.command(PROGRAM, &arguments);
+        let state = format!("state-{log}");
+        let output = command.args(["--state-dir", &state]).stderr(stderr).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{log}");
+        assert_eq!(output.stdout, b"2 a\n1 b\n", "{log}");
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = place.command(PROGRAM, &["run", "--broker", "kafka://h"]);
+    assert_eq!(command.stderr(full).status().unwrap().code(), Some(2), "an error is lost too");
+}
+
+#[test]
+fn a_file_is_followed_and_a_line_waits_for_its_end() {
+    let place = Place::new();
+    let path = place.file("text", "a\nb");
+    let mut running = place.start(PROGRAM, &[&RUN[..1], &["--input", "text"]].concat());
+    running.wait_for("lines=1 skipped=0 from_byte=0 to_byte=2");
+    let mut file = std::fs::File::options().append(true).open(path).unwrap();
+    file.write_all(b"b\nc").unwrap();
+    running.wait_for("lines=1 skipped=0 from_byte=2 to_byte=5");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().0.code(), Some(0));
+    assert_eq!(place.results(PROGRAM, &["run", "--until-end"]), "1 a\n1 bb\n");
+    // Where nothing more is waited for, the last line needs no end.
+    let to_the_end = ["run", "--until-end", "--input", "text"];
+    assert_eq!(place.results(PROGRAM, &to_the_end), "1 a\n1 bb\n1 c\n");
+}
+
+#[test]
+fn a_file_that_is_replaced_while_it_is_followed_ends_the_run_with_a_commit() {
+    let place = Place::new();
+    place.file("text", "a\nb\n");
+    let mut running = place.start(PROGRAM, &[&RUN[..1], &["--input", "text"]].concat());
+    running.wait_for("input appended");
+    place.file("new", "another text\n");
+    std::fs::rename(place.path("new"), place.path("text")).unwrap();
+    let (status, log) = running.end();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("error: `text` is not the text any more of which 4 bytes"), "{log}");
+    assert_eq!(place.results(PROGRAM, &["run", "--until-end"]), "1 a\n1 b\n");
+}
+
+#[test]
+fn a_pipe_by_its_path_is_read_like_standard_input() {
+    let place = Place::new();
+    let mut command = place.command(PROGRAM, &["run", "--until-end", "--input", "/dev/stdin"]);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let child = command.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    drop(command);
+    writer.write_all(b"a b\na").unwrap();
+    drop(writer);
+    let output = child.unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout, b"2 a\n1 b\n");
+}
+
+#[test]
+fn a_directory_that_is_given_free_soon_is_waited_for() {
+    let place = Place::new();
+    let first = place.start(PROGRAM, &RUN);
+    let mut second = place.command(PROGRAM, &["run", "--until-end"]);
+    let second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    first.signal(Signal::KILL);
+    assert_eq!(first.end().0.code(), None);
+    let output = second.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -65,3 +65,37 @@ fn a_warm_up_fills_windows_and_writes_nothing() {
     assert!(warm.contains("2025-06-01T14:00:00Z /home 3\n"), "{warm}");
     assert!(!warm.contains("T13:59"), "{warm}");
 }
+
+#[test]
+fn a_replay_that_finds_nothing_says_what_there_is() {
+    let place = Place::new();
+    place.file("views", VIEWS);
+    place.results(PROGRAM, &LIVE);
+    for from in ["2030-01-01T00:00:00Z", "99"] {
+        let ended = place.run(FIXED, &["replay", "--from", from]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""), "{}", ended.stderr);
+        let warning = " WARN nothing was replayed: no record lies in the range asked for; `views` has the offsets 0 to ";
+        let times = ", about 2025-06-01T13:59:30Z to 2025-06-01T14:01:30Z\n";
+        assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+        assert!(ended.stderr.contains(times), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_name_is_used_once_until_its_replay_is_removed_or_replaced() {
+    let place = Place::new();
+    place.file("views", VIEWS);
+    place.results(PROGRAM, &LIVE);
+    let from = "2025-06-01T14:00:00Z";
+    let again = ["replay", "--from", from, "--as", "fixed"];
+    assert_eq!(replay(&place, FIXED, from, &["--as", "fixed"]), FIXED_PER_MINUTE);
+    let refused = place.run(FIXED, &again);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`--replace`"), "{}", refused.stderr);
+    assert_eq!(replay(&place, FIXED, from, &["--as", "fixed", "--replace"]), FIXED_PER_MINUTE);
+    assert_eq!(place.results(FIXED, &["replays"]), "fixed\n");
+    assert_eq!(place.results(FIXED, &["replays", "--remove", "fixed"]), "");
+    assert!(!place.path(".thalweg/page-views-replay-fixed").exists());
+    assert_eq!(replay(&place, FIXED, from, &["--as", "fixed"]), FIXED_PER_MINUTE);
+    assert_eq!(place.results(PROGRAM, &LIVE), PER_MINUTE);
+}
