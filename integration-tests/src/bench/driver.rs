@@ -9,7 +9,7 @@ use thalweg_processor::Guarantee;
 use super::BenchResult;
 use super::engine::Bench;
 use super::input::Input;
-use super::workload::{StoreChoice, Workload};
+use super::workload::{Names, StoreChoice, Workload};
 
 /// The first rounds only warm up.
 const WARM_UP_ROUNDS: usize = 2;
@@ -79,7 +79,7 @@ impl Round {
 /// Whatever broker and application report.
 pub fn run_rounds(options: &DriverOptions, mut done: impl FnMut(&Round)) -> BenchResult<()> {
     let input = Input::new(options.keys);
-    let topology = options.workload.topology(options.store)?;
+    let topology = options.workload.topology(options.store, Names::LOCAL)?;
     for number in 0..options.rounds + WARM_UP_ROUNDS {
         let place = Place::new(options, number)?;
         let bench = Bench::start(&topology, options, place.0.clone())?;

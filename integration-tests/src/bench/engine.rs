@@ -18,7 +18,10 @@ use thalweg_processor::{
 use super::BenchResult;
 use super::driver::DriverOptions;
 use super::input::Input;
-use super::workload::{INPUT, OUTPUT, StoreChoice};
+use super::workload::{Names, StoreChoice};
+
+const INPUT: &str = Names::LOCAL.input;
+const OUTPUT: &str = Names::LOCAL.output;
 
 /// Records that are put on the input topic at once.
 const BATCH: usize = 4096;

@@ -20,7 +20,9 @@ use thalweg_txn::Committer;
 use super::BenchResult;
 use super::driver::cpu_time;
 use super::input::Input;
-use super::workload::{INPUT, StoreChoice, Workload};
+use super::workload::{Names, StoreChoice, Workload};
+
+const INPUT: &str = Names::LOCAL.input;
 
 const BATCH: usize = 4096;
 const ROUNDS: usize = 400;
@@ -115,7 +117,7 @@ pub fn run_spike() -> BenchResult<Spike> {
     let mut batch = RecordBatch::new();
     (0..BATCH).for_each(|index| batch.push(&input.record(index)));
     let batch = Arc::new(batch);
-    let topology = Workload::Passthrough.topology(StoreChoice::Memory)?;
+    let topology = Workload::Passthrough.topology(StoreChoice::Memory, Names::LOCAL)?;
     let mut output = Collector::new(Box::new(Nobody), Committer::new(Guarantee::AtLeastOnce));
     let sub = &topology.sub_topologies()[0];
     let spec = TaskSpec {

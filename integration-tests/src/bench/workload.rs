@@ -1,9 +1,16 @@
 //! The topologies of the contract.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
-use thalweg::{I64Be, Materialized, StreamsBuilder, Topic, Topology, Utf8};
+use thalweg::{I64Be, Materialized, StreamsBuilder, TimeWindows, Topic, Topology, Utf8};
 
 use super::BenchResult;
+
+/// CONTRACT: every value is so many words.
+const WORDS_PER_VALUE: u64 = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// A workload of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -12,6 +19,12 @@ pub enum Workload {
     Passthrough,
     /// Count by key.
     Count,
+    /// Split into words, count the words.
+    Wordcount,
+    /// Count by key and minute.
+    Windowed,
+    /// Join with a table.
+    Join,
 }
 
 /// Where the counts are kept.
@@ -23,8 +36,21 @@ pub enum StoreChoice {
     Rocksdb,
 }
 
-pub(super) const INPUT: &str = "in";
-pub(super) const OUTPUT: &str = "out";
+/// The topics of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// The input.
+    pub input: &'a str,
+    /// The table's input, for the join.
+    pub table: &'a str,
+    /// The output.
+    pub output: &'a str,
+}
+
+impl Names<'static> {
+    /// Of a run in process.
+    pub(super) const LOCAL: Self = Self { input: "in", table: "table", output: "out" };
+}
 
 impl Workload {
     /// Its name in options and results.
@@ -32,41 +58,71 @@ impl Workload {
         match self {
             Self::Passthrough => "passthrough",
             Self::Count => "count",
+            Self::Wordcount => "wordcount",
+            Self::Windowed => "windowed",
+            Self::Join => "join",
         }
+    }
+
+    /// Does the driver mode have it?
+    pub fn is_driven(self) -> bool {
+        matches!(self, Self::Passthrough | Self::Count)
     }
 
     /// Where it keeps its state, in results.
     pub(super) fn store_name(self, store: StoreChoice) -> &'static str {
         match (self, store) {
             (Self::Passthrough, _) => "none",
-            (Self::Count, StoreChoice::Memory) => "memory",
-            (Self::Count, StoreChoice::Rocksdb) => "rocksdb",
+            (_, StoreChoice::Memory) => "memory",
+            (_, StoreChoice::Rocksdb) => "rocksdb",
         }
     }
 
-    pub(super) fn topology(self, store: StoreChoice) -> BenchResult<Topology> {
-        let builder = StreamsBuilder::new();
-        let input = builder.stream(&Topic::<String, String>::new(INPUT));
+    /// Records that the topology processes in all for so many of the input: those of internal topics and of the table, too.
+    pub(super) fn target(self, records: u64, table: u64) -> u64 {
         match self {
-            Self::Passthrough => {
-                input
-                    .filter(|_, value| !value.is_empty())
-                    .map_values(|_, value| value.to_uppercase())
-                    .to(&Topic::<String, String>::new(OUTPUT));
-            }
-            Self::Count => {
-                let counts = Materialized::with("counts", Utf8, I64Be);
-                let counts = match store {
-                    StoreChoice::Memory => counts.in_memory(),
-                    StoreChoice::Rocksdb => counts.persistent(),
-                };
-                input
-                    .group_by_key()
-                    .count(counts)
-                    .to_stream()
-                    .to(&Topic::<String, Option<i64>>::new(OUTPUT));
-            }
+            Self::Wordcount => records + records * WORDS_PER_VALUE,
+            Self::Join => records + table,
+            Self::Passthrough | Self::Count | Self::Windowed => records,
         }
+    }
+
+    pub(super) fn topology(self, store: StoreChoice, names: Names<'_>) -> BenchResult<Topology> {
+        let builder = StreamsBuilder::new();
+        let input = builder.stream(&Topic::<String, String>::new(names.input));
+        let counts = Materialized::with("counts", Utf8, I64Be);
+        let counts = match store {
+            StoreChoice::Memory => counts.in_memory(),
+            StoreChoice::Rocksdb => counts.persistent(),
+        };
+        let totals = Topic::<String, Option<i64>>::new(names.output);
+        let texts = Topic::<String, String>::new(names.output);
+        match self {
+            Self::Passthrough => input
+                .filter(|_, value| !value.is_empty())
+                .map_values(|_, value| value.to_uppercase())
+                .to(&texts),
+            Self::Count => input.group_by_key().count(counts).to_stream().to(&totals),
+            Self::Wordcount => input
+                .flat_map_values(|_, line| line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+                .group_by("words", |_, word| word.clone())
+                .count(counts)
+                .to_stream()
+                .to(&totals),
+            Self::Windowed => input
+                .group_by_key()
+                .windowed_by(TimeWindows::of_size(MINUTE).grace(GRACE))
+                .count(counts)
+                .to_stream()
+                .map(|window, count| (format!("{}@{}", window.key, window.window.start_ms), *count))
+                .to(&totals),
+            Self::Join => {
+                let table = builder.table(&Topic::<String, String>::new(names.table), "table");
+                input
+                    .join_table(&table, |_, value, of_table| format!("{value}|{of_table}"))
+                    .to(&texts)
+            }
+        };
         Ok(builder.build()?)
     }
 }

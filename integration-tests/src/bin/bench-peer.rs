@@ -1,12 +1,17 @@
-//! The benchmark peer: `--driver` runs a workload in process and prints one JSON line per round; `--spike` measures the node
-//! arena. It has no other modes: asked for one, it exits with code 3 at once.
+//! The benchmark peer. With `--bootstrap` it is one run of one workload against a broker, as the driver of the benchmark
+//! contract starts it; `--driver` runs a workload in process and prints one JSON line per round; `--spike` measures the node arena.
+//! A workload that a mode lacks ends it with code 3 at once.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
+use thalweg_connectors::{SystemClock, open};
 use thalweg_integration_tests::bench::{
-    DriverOptions, StoreChoice, Workload, run_rounds, run_spike,
+    BenchResult, DriverOptions, Names, PeerOptions, Stopwatch, StoreChoice, Workload, run_peer,
+    run_rounds, run_spike,
 };
 use thalweg_processor::Guarantee;
 
@@ -51,43 +56,56 @@ struct Options {
     /// Where RocksDB puts its files.
     #[arg(long)]
     state_dir: Option<PathBuf>,
+    #[command(flatten)]
+    broker: BrokerOptions,
 }
 
-/// Is this a mode and a workload of ours?
-fn is_ours(arguments: &[String]) -> bool {
-    let modes = ["--driver", "--spike", "--help", "-h"];
-    let ours = arguments.iter().any(|a| modes.contains(&a.as_str()));
-    let foreign = ["wordcount", "windowed", "join"];
-    ours && !arguments
-        .iter()
-        .any(|a| foreign.iter().any(|w| a.strip_prefix("--workload=").unwrap_or(a) == *w))
+/// What the contract's driver appends.
+#[derive(clap::Args)]
+struct BrokerOptions {
+    /// The broker, as HOST:PORT.
+    #[arg(long)]
+    bootstrap: Option<String>,
+    /// Group id, prefix of internal topics.
+    #[arg(long, default_value = "bench")]
+    application_id: String,
+    /// The input topic.
+    #[arg(long, default_value = "in")]
+    input: String,
+    /// The table's topic, for the join.
+    #[arg(long, default_value = "table")]
+    table: String,
+    /// The output topic.
+    #[arg(long, default_value = "out")]
+    output: String,
+    /// Workers.
+    #[arg(long, default_value = "1")]
+    threads: usize,
+    /// Seconds after which to give up.
+    #[arg(long, default_value = "300")]
+    timeout_s: u64,
+    /// With `running`: end as soon as everything is restored.
+    #[arg(long, value_parser = ["running"])]
+    exit_on: Option<String>,
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if !is_ours(&arguments) {
-        eprintln!(
-            "this peer has only --driver, with the workloads passthrough and count, and --spike"
-        );
-        return ExitCode::from(LACKING);
-    }
+    let watch = Stopwatch::since(std::env::var("BENCH_T0_MS").ok().and_then(|t0| t0.parse().ok()));
     let options = Options::parse();
     let done = if options.spike {
         run_spike().map(|spike| println!("{spike}"))
-    } else {
-        let driver = DriverOptions {
-            workload: options.workload,
-            store: options.store,
-            records: options.records,
-            rounds: options.rounds,
-            keys: options.keys,
-            guarantee: options.guarantee,
-            cache_bytes: options.cache_bytes,
-            state_dir: options
-                .state_dir
-                .unwrap_or_else(|| std::env::temp_dir().join("thalweg-bench")),
-        };
+    } else if options.driver {
+        let driver = options.driver();
+        if !driver.workload.is_driven() {
+            eprintln!("--driver has the workloads passthrough and count");
+            return ExitCode::from(LACKING);
+        }
         run_rounds(&driver, |round| println!("{}", round.to_json()))
+    } else if let Some(bootstrap) = &options.broker.bootstrap {
+        options.run_peer(bootstrap, watch).map(|line| println!("{line}"))
+    } else {
+        eprintln!("choose a mode: --bootstrap HOST:PORT, --driver or --spike");
+        return ExitCode::from(2);
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -95,5 +113,42 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+impl Options {
+    fn state_dir(&self) -> PathBuf {
+        self.state_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("thalweg-bench"))
+    }
+
+    fn driver(&self) -> DriverOptions {
+        DriverOptions {
+            workload: self.workload,
+            store: self.store,
+            records: self.records,
+            rounds: self.rounds,
+            keys: self.keys,
+            guarantee: self.guarantee,
+            cache_bytes: self.cache_bytes,
+            state_dir: self.state_dir(),
+        }
+    }
+
+    fn run_peer(&self, bootstrap: &str, watch: Stopwatch) -> BenchResult<String> {
+        let broker = &self.broker;
+        let backend = open(&format!("kafka://{bootstrap}"), Arc::new(SystemClock::new()))?;
+        let options = PeerOptions {
+            workload: self.workload,
+            application_id: broker.application_id.clone(),
+            names: Names { input: &broker.input, table: &broker.table, output: &broker.output },
+            guarantee: self.guarantee,
+            threads: broker.threads,
+            state_dir: self.state_dir(),
+            cache_bytes: self.cache_bytes,
+            records: self.records as u64,
+            timeout: Duration::from_secs(broker.timeout_s),
+            until_running: broker.exit_on.is_some(),
+        };
+        run_peer(&options, &backend, watch)
     }
 }
