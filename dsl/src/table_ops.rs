@@ -142,7 +142,11 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KTable<K, V> {
             graph.store_name(prefix);
         }
         let kept = materialized.zip(queryable.as_ref());
-        let store = kept.as_ref().map(|(m, name)| row_store(graph, name, m, &serdes).store);
+        // no closure: the store's place is the caller's
+        let store = match &kept {
+            Some((materialized, name)) => Some(row_store(graph, name, materialized, &serdes).store),
+            None => None,
+        };
         let name = graph.processor_name(prefix);
         let send_old = Switch::default();
         // a filter below a table that knows old rows sends no deletes of rows that never passed it

@@ -30,6 +30,27 @@ fn an_empty_topology_is_a_mistake() {
 }
 
 #[test]
+fn a_store_that_two_steps_declare_is_told_with_the_lines_of_both() {
+    let builder = StreamsBuilder::new();
+    let grouped = builder.stream(&text("in")).group_by_key();
+    grouped.count("kept");
+    let first = line!() - 1;
+    grouped.reduce("kept", |_, new| new.clone());
+    let second = line!() - 1;
+    let table = builder.table(&text("other"), "rows");
+    table.filter_into("kept", |_, _| true);
+    let third = line!() - 1;
+    let error = builder.build().unwrap_err();
+    let told: Vec<String> = error.errors().iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "{error}");
+    for (told, again) in told.iter().zip([second, third]) {
+        let here = |line| format!("tests/streams/building.rs:{line}:");
+        assert!(told.contains(&here(first)) && told.contains(&here(again)), "{told}");
+        assert!(told.contains("differs in value type (i64, alloc::string::String)"), "{told}");
+    }
+}
+
+#[test]
 fn a_handle_panics_after_build_at_the_callers_line() {
     let builder = StreamsBuilder::new();
     let stream = builder.stream(&text("in"));

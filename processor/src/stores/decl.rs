@@ -79,6 +79,7 @@ impl<K, V, S> Clone for Store<K, V, S> {
 }
 
 impl<K: 'static, V: 'static, S> Store<K, V, S> {
+    #[track_caller]
     fn declare(
         name: Arc<str>,
         shape: StoreShape,
@@ -134,6 +135,7 @@ fn given<K, V>(key: impl Serde<K>, value: impl Serde<V>) -> StoreSerdes<K, V> {
 
 impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
     /// A key-value store.
+    #[track_caller]
     pub fn key_value(name: impl Into<Arc<str>>) -> Self
     where
         K: DefaultSerde,
@@ -143,6 +145,7 @@ impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
     }
 
     /// A key-value store with serdes of your choice.
+    #[track_caller]
     pub fn key_value_with(
         name: impl Into<Arc<str>>,
         key: impl Serde<K>,
@@ -154,6 +157,7 @@ impl<K: 'static, V: 'static> Store<K, V, KeyValue> {
 
 impl<K: 'static, V: 'static> Store<K, V, TimestampedKeyValue> {
     /// A key-value store whose values carry timestamps.
+    #[track_caller]
     pub fn timestamped(name: impl Into<Arc<str>>) -> Self
     where
         K: DefaultSerde,
@@ -163,6 +167,7 @@ impl<K: 'static, V: 'static> Store<K, V, TimestampedKeyValue> {
     }
 
     /// A key-value store whose values carry timestamps, with shared serdes.
+    #[track_caller]
     pub fn timestamped_shared(
         name: impl Into<Arc<str>>,
         key: SharedSerde<K>,
@@ -179,6 +184,7 @@ fn window_shape(retention: Duration, size: Duration) -> StoreShape {
 
 impl<K: 'static, V: 'static> Store<K, V, Window> {
     /// A window store: windows of `size` can be read for `retention` of stream time after their start.
+    #[track_caller]
     pub fn window(name: impl Into<Arc<str>>, retention: Duration, size: Duration) -> Self
     where
         K: DefaultSerde,
@@ -188,6 +194,7 @@ impl<K: 'static, V: 'static> Store<K, V, Window> {
     }
 
     /// A window store with serdes of your choice.
+    #[track_caller]
     pub fn window_with(
         name: impl Into<Arc<str>>,
         (retention, size): (Duration, Duration),
@@ -209,6 +216,7 @@ impl<K: 'static, V: 'static> Store<K, V, Window> {
 
 impl<K: 'static, V: 'static> Store<K, V, TimestampedWindow> {
     /// A window store whose values carry timestamps, with shared serdes.
+    #[track_caller]
     pub fn timestamped_window_shared(
         name: impl Into<Arc<str>>,
         (retention, size): (Duration, Duration),

@@ -1,8 +1,10 @@
 //! A store as the topology keeps it.
 
 use std::any::Any;
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use thalweg_connectors::SharedSerde;
@@ -62,10 +64,13 @@ pub struct StoreDef {
     /// A [`StoreSerdes`] of its types.
     pub serdes: Arc<dyn Any + Send + Sync>,
     identity: Arc<()>,
+    types: [&'static str; 2],
+    declared_at: &'static Location<'static>,
 }
 
 impl StoreDef {
-    /// A persistent store with a changelog and without caching.
+    /// A persistent store with a changelog and without caching. The caller's line is where it is declared.
+    #[track_caller]
     pub fn new<K: 'static, V: 'static>(
         name: impl Into<Arc<str>>,
         shape: StoreShape,
@@ -81,12 +86,50 @@ impl StoreDef {
             caching: false,
             serdes: Arc::new(serdes),
             identity: Arc::new(()),
+            types: [type_name::<K>(), type_name::<V>()],
+            declared_at: Location::caller(),
         }
     }
 
-    /// Is this a clone of the same declaration?
+    /// Is this a clone of the same declaration, with the same options?
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.identity, &other.identity)
+        Arc::ptr_eq(&self.identity, &other.identity) && self.differences(other).is_empty()
+    }
+
+    /// Where it was declared: file, line and column.
+    pub fn declared_at(&self) -> &'static Location<'static> {
+        self.declared_at
+    }
+
+    /// In what two declarations differ, in words; empty when they are alike.
+    pub fn differences(&self, other: &Self) -> String {
+        let (mine, others) = (self.traits(), other.traits());
+        let differ = mine.iter().zip(&others).filter(|((_, mine), (_, others))| mine != others);
+        let told = differ.map(|((of, mine), (_, others))| format!("{of} ({mine}, {others})"));
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    fn traits(&self) -> [(&'static str, String); 9] {
+        let (retention, size, duplicates) = match self.shape {
+            StoreShape::Window { retention_ms, size_ms, retain_duplicates } => {
+                (format!("{retention_ms} ms"), format!("{size_ms} ms"), retain_duplicates)
+            }
+            StoreShape::KeyValue => (String::new(), String::new(), false),
+        };
+        let is = |is: bool| if is { "on" } else { "off" }.to_owned();
+        let place = if self.persistent { "persistent" } else { "in memory" };
+        let changelog = self.logging.as_ref().map(|config| format!("with {config:?}"));
+        [
+            ("kind", self.kind_name().to_owned()),
+            ("key type", self.types[0].to_owned()),
+            ("value type", self.types[1].to_owned()),
+            ("retention", retention),
+            ("window size", size),
+            ("duplicates", is(duplicates)),
+            ("place", place.to_owned()),
+            ("changelog", changelog.unwrap_or_else(|| is(false))),
+            ("caching", is(self.caching)),
+        ]
     }
 
     /// What messages call it.

@@ -139,7 +139,15 @@ impl TopologyBuilder {
         let name = Arc::clone(&def.name);
         let no = match self.stores.entry(Arc::clone(&name)) {
             Entry::Occupied(entry) if entry.get().def.is_same(&def) => entry.index(),
-            Entry::Occupied(_) => return Err(TopologyError::DuplicateStore(name)),
+            Entry::Occupied(entry) => {
+                let there = &entry.get().def;
+                return Err(TopologyError::DuplicateStore {
+                    store: name,
+                    first: there.declared_at(),
+                    second: def.declared_at(),
+                    differences: there.differences(&def),
+                });
+            }
             Entry::Vacant(entry) => {
                 let index = entry.index();
                 entry.insert(StoreEntry { def, nodes: Vec::new(), source_as_changelog: None });
@@ -248,5 +256,69 @@ impl TopologyBuilder {
             copartitioned,
             sub_topologies,
         })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test panics on failure")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Store, StoreDecl};
+
+    fn refused(first: &impl StoreDecl, second: &impl StoreDecl) -> String {
+        let mut builder = TopologyBuilder::new();
+        builder.add_store(first.def().clone(), &[]).unwrap();
+        builder.add_store(second.def().clone(), &[]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_topology_without_a_source_is_refused() {
+        let told = "the topology has no source; start with `stream` or `table`";
+        assert_eq!(TopologyBuilder::new().build().unwrap_err().to_string(), told);
+        let mut stores_only = TopologyBuilder::new();
+        stores_only.add_store(Store::<i64, i64>::key_value("s").def().clone(), &[]).unwrap();
+        assert_eq!(stores_only.build().unwrap_err().to_string(), told);
+    }
+
+    #[test]
+    fn two_stores_of_one_name_are_told_apart_by_place_and_difference() {
+        let numbers = || Store::<String, i64>::key_value("s");
+        let first = numbers();
+        let text =
+            Store::<String, String, crate::TimestampedKeyValue>::timestamped("s").in_memory();
+        let told = refused(&first, &text);
+        for part in [
+            format!("store `s` is declared twice, at {} and at ", first.def().declared_at()),
+            format!("builder.rs:{}:", text.def().declared_at().line()),
+            "differs in kind (key-value store, timestamped key-value store), value type (i64, alloc::string::String), \
+             place (persistent, in memory); give"
+                .to_owned(),
+        ] {
+            assert!(told.contains(&part), "{part}: {told}");
+        }
+        let alike = refused(&first, &numbers());
+        assert!(!alike.contains("differs") && alike.contains("use one declaration"), "{alike}");
+        let window = |ms| {
+            Store::<String, i64, crate::Window>::window(
+                "s",
+                Duration::from_millis(ms),
+                Duration::from_millis(5),
+            )
+        };
+        let told = refused(&window(10), &window(20));
+        assert!(told.contains("differs in retention (10 ms, 20 ms);"), "{told}");
+    }
+
+    #[test]
+    fn a_declaration_can_be_added_again_but_not_with_other_options() {
+        let store = Store::<String, i64>::key_value("s");
+        let mut builder = TopologyBuilder::new();
+        builder.add_store(store.def().clone(), &[]).unwrap();
+        builder.add_store(store.clone().def().clone(), &[]).unwrap();
+        let told = refused(&store, &store.clone().cached());
+        assert!(told.contains("differs in caching (off, on);"), "{told}");
     }
 }

@@ -1,5 +1,6 @@
 //! What makes a topology invalid.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A mistake in a topology. Building reports all of them at once.
@@ -11,9 +12,19 @@ pub enum TopologyError {
     DuplicateNode(Arc<str>),
     /// Two stores of one name.
     #[error(
-        "a store named `{0}` is there already, declared otherwise; give one of the two another name"
+        "store `{store}` is declared twice, at {first} and at {second}{}; give one of the two another name, or use one declaration in both places",
+        in_words(differences)
     )]
-    DuplicateStore(Arc<str>),
+    DuplicateStore {
+        /// The name.
+        store: Arc<str>,
+        /// Where the one that was added first is declared.
+        first: &'static Location<'static>,
+        /// Where the other one is.
+        second: &'static Location<'static>,
+        /// In what they differ; empty when they are alike.
+        differences: String,
+    },
     /// A parent that is not there.
     #[error("node `{node}` names the parent `{parent}`, which has not been added before it")]
     UnknownParent {
@@ -101,6 +112,13 @@ pub enum TopologyError {
     /// A sink writes a topic with other partitions than a join needs, or the like.
     #[error("{0}")]
     Invalid(String),
+}
+
+fn in_words(differences: &str) -> String {
+    match differences {
+        "" => String::new(),
+        _ => format!(", and differs in {differences}"),
+    }
 }
 
 /// Checks a name that becomes a node's or topic's, or a part of one: Kafka's rule.
