@@ -1,14 +1,15 @@
 //! Page views again, with a mistake put right: robots are not counted any more. What was counted wrongly is counted again, by a
-//! replay beside the live application.
+//! replay that leaves the live application's results and state as they are.
 //!
 //! ```text
 //! page-views       run --until-end --input views.txt                       the live application, with the mistake
 //! page-views-fixed replay --from 2025-06-01T14:00:00Z --as fixed           counts again from 14:00 on
 //! ```
 //!
-//! Both have one application id, so the replay reads the live application's input. It has state and topics of its own, though: its
-//! results go to `views-per-minute-replay-fixed`, and nothing that the live application uses is touched. A window that begins before
-//! `--from` would be counted in part; begin on a window's edge, or let `--warm-up 1m` fill it without output.
+//! A directory of `log://` belongs to one process at a time, so the live application is stopped while the replay runs. Both have one
+//! application id, so the replay reads the live application's input. It has state and topics of its own, though: its results go to
+//! `views-per-minute-replay-fixed`, and nothing that the live application uses is touched. A window that begins before `--from` would
+//! be counted in part; begin on a window's edge, or let `--warm-up 1m` fill it without output.
 
 use std::process::ExitCode;
 use std::time::Duration;
