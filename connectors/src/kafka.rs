@@ -12,7 +12,10 @@
 //! | `wire` | requests and replies over a socket: coordinator, offsets, groups |
 //! | `membership`, `assignor` | a member of a group, and who works on what |
 
+mod assignor;
 mod config;
+mod membership;
+mod wire;
 
 pub use config::KafkaConfig;
 

@@ -11,7 +11,7 @@
 //! | `signal` | wakes readers that wait |
 
 mod admin;
-mod assign;
+pub(crate) mod assign;
 mod catalog;
 mod consumer;
 mod coordinator;

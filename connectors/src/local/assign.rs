@@ -9,7 +9,7 @@ use crate::ports::Share;
 /// Shares of members that are gone, and new ones, go where least is; then as few shares move as
 /// balance asks for. In the end members differ by at most one share, and by at most one share of
 /// each group.
-pub(super) fn balance(
+pub(crate) fn balance(
     current: &BTreeMap<Share, Option<u64>>,
     members: &[u64],
 ) -> BTreeMap<Share, u64> {
@@ -27,8 +27,8 @@ pub(super) fn balance(
             plan.give(share, plan.emptiest(share.group));
         }
     }
-    for group in plan.groups() {
-        while plan.even_out(group) {}
+    while let Some(group) = plan.next_uneven() {
+        plan.even_out(group);
     }
     while plan.even_out_totals() {}
     let named = |(share, index): (Share, usize)| (share, members[index]);
@@ -45,10 +45,6 @@ struct Plan {
 impl Plan {
     fn new(members: &[u64]) -> Self {
         Self { owners: BTreeMap::new(), counts: BTreeMap::new(), totals: vec![0; members.len()] }
-    }
-
-    fn groups(&self) -> Vec<u32> {
-        self.counts.keys().copied().collect()
     }
 
     fn give(&mut self, share: Share, to: usize) {
@@ -79,16 +75,21 @@ impl Plan {
         self.give(share, to);
     }
 
-    fn even_out(&mut self, group: u32) -> bool {
+    /// A group of which somebody has too many: first the one where the fewest can give, so that the others still have a choice.
+    fn next_uneven(&self) -> Option<u32> {
+        let givers = |counts: &[usize]| {
+            let (most, least) = (counts.iter().max()?, counts.iter().min()?);
+            (*most > least + 1).then(|| counts.iter().filter(|c| *c == most).count())
+        };
+        let uneven = self.counts.iter().filter_map(|(group, c)| Some((givers(c)?, *group)));
+        uneven.min().map(|(_, group)| group)
+    }
+
+    fn even_out(&mut self, group: u32) {
         let counts = &self.counts[&group];
         let fullest = (0..counts.len()).max_by_key(|&m| (counts[m], self.totals[m], m));
         let from = fullest.expect("there is a member");
-        let to = self.emptiest(group);
-        let uneven = counts[from] > counts[to] + 1;
-        if uneven {
-            self.shift(group, from, to);
-        }
-        uneven
+        self.shift(group, from, self.emptiest(group));
     }
 
     fn even_out_totals(&mut self) -> bool {
