@@ -10,4 +10,7 @@
 //! ```
 
 pub mod bench;
+#[cfg(feature = "native")]
+pub mod chaos;
 pub mod conformance;
+mod sequence;

@@ -2,28 +2,13 @@
 
 use thalweg_connectors::{HeadersRef, NewRecord, Timestamp};
 
+use crate::sequence::Sequence;
+
 /// How many pairs are prepared; they are used in turn.
 const PAIRS: usize = 1 << 16;
 
 /// The timestamp of the first record.
 const START: i64 = 1_700_000_000_000;
-
-/// A generator that gives every run the same input (SplitMix64).
-struct Sequence(u64);
-
-impl Sequence {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// The pairs of a run.
 pub(super) struct Input {
@@ -34,7 +19,7 @@ pub(super) struct Input {
 impl Input {
     /// Prepares pairs over so many different keys.
     pub(super) fn new(keys: u64) -> Self {
-        let mut sequence = Sequence(7);
+        let mut sequence = Sequence::new(7);
         let mut word = |text: &mut String| {
             let letters = (0..9).map(|_| char::from(b'a' + sequence.below(26) as u8));
             text.extend(letters);
