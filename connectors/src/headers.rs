@@ -111,6 +111,13 @@ impl<'a> HeadersRef<'a> {
         let left = get_varint(&mut rest).map_or(0, unzigzag).max(0) as u64;
         HeadersIter { rest, left }
     }
+
+    /// Iterates in order, over names as bytes: a client may have written names that are no text.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn raw(self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+        let HeadersIter { mut rest, left } = self.iter();
+        (0..left).map_while(move |_| Some((take(&mut rest)??, take(&mut rest)?)))
+    }
 }
 
 impl fmt::Debug for HeadersRef<'_> {
@@ -156,9 +163,25 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(bytes))
 }
 
+/// Begins packed headers: their count, which is not zero.
+#[cfg(feature = "kafka")]
+pub(crate) fn pack_count(out: &mut Vec<u8>, count: usize) {
+    put_varint(out, zigzag(count as i64));
+}
+
+/// Adds a header to packed ones.
+#[cfg(feature = "kafka")]
+pub(crate) fn pack_header(out: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) {
+    push_raw(out, name, value);
+}
+
 fn push_header(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    push_raw(out, name.as_bytes(), value);
+}
+
+fn push_raw(out: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) {
     put_varint(out, zigzag(name.len() as i64));
-    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(name);
     put_varint(out, zigzag(value.map_or(-1, |v| v.len() as i64)));
     out.extend_from_slice(value.unwrap_or_default());
 }

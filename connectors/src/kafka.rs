@@ -5,18 +5,28 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `config` | what a connection is told |
+//! | `config`, `settings` | what a connection is told, by Kafka's names |
 //! | `backend` | the port [`Backend`](crate::Backend) |
 //! | `consumer`, `producer`, `admin` | the data plane, on librdkafka |
+//! | `topics`, `error` | what these share |
 //! | `ffi` | the calls that the binding does not wrap; all `unsafe` is there |
 //! | `wire` | requests and replies over a socket: coordinator, offsets, groups |
 //! | `membership`, `assignor` | a member of a group, and who works on what |
 
+mod admin;
 mod assignor;
+mod backend;
 mod config;
+mod consumer;
+mod error;
+mod ffi;
 mod membership;
+mod producer;
+mod settings;
+mod topics;
 mod wire;
 
+pub use backend::KafkaBackend;
 pub use config::KafkaConfig;
 
 /// The version of librdkafka that is linked in.

@@ -12,6 +12,7 @@
 //! | `clock` | the machine's clock and a manual one |
 //! | `local` | what the embedded backends share: clients, transactional ids, groups, planned faults |
 //! | `log` | `log://`: a durable transactional log in a directory |
+//! | `names` | names of topics: which are legal, which are similar |
 //! | `mem` | `mem://`: a broker in memory |
 //! | `url` | [`open`]: a backend by its URL |
 
@@ -24,6 +25,7 @@ mod kafka;
 mod local;
 mod log;
 mod mem;
+mod names;
 mod partition;
 mod ports;
 mod serde;
@@ -36,7 +38,7 @@ pub use clock::{ManualClock, SystemClock};
 pub use datum::{Datum, SerdeProbe, SerdeProbeFallback};
 pub use headers::{Headers, HeadersIter, HeadersRef};
 #[cfg(feature = "kafka")]
-pub use kafka::{KafkaConfig, librdkafka_version};
+pub use kafka::{KafkaBackend, KafkaConfig, librdkafka_version};
 pub use local::{Call, Fault, FaultPlan};
 pub use log::{Durability, LogBroker, LogMemory, LogOptions};
 pub use mem::MemBroker;
@@ -51,5 +53,5 @@ pub use serde::{
     SerdeError, SharedSerde, Utf8, Void,
 };
 pub use topic::{Accepts, Is, Topic};
-pub use url::open;
+pub use url::{open, open_with};
 pub use wire::{NewRecord, Offset, RecordRef, Timestamp, TopicPartition};

@@ -1,6 +1,7 @@
 //! A backend is a URL: `scheme://rest`. Everything after `scheme://` names the place; options
 //! follow a `?`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::log::{Durability, LogOptions};
@@ -9,7 +10,12 @@ use crate::ports::{Clock, PortError, PortErrorKind, PortResult, SharedBackend};
 
 /// What is built into this program, for messages.
 fn built() -> &'static str {
-    if cfg!(feature = "log") { "mem://NAME, log://PATH" } else { "mem://NAME" }
+    match (cfg!(feature = "kafka"), cfg!(feature = "log")) {
+        (true, true) => "kafka://HOST:PORT, log://PATH, mem://NAME",
+        (true, false) => "kafka://HOST:PORT, mem://NAME",
+        (false, true) => "log://PATH, mem://NAME",
+        (false, false) => "mem://NAME",
+    }
 }
 
 /// Opens the backend that a URL names.
@@ -19,6 +25,7 @@ fn built() -> &'static str {
 /// | `mem://NAME` | the broker of that name in this process's memory |
 /// | `log://PATH` | the durable log in that directory; a relative path is fine |
 /// | `log://PATH?durability=sync` | the same, safe against the loss of power too |
+/// | `kafka://HOST:PORT,HOST:PORT` | Apache Kafka; port 9092 when none is given |
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,6 +40,22 @@ fn built() -> &'static str {
 /// [`PortErrorKind::Unsupported`] for a scheme that this build does not have, and what opening the
 /// backend fails with. No message repeats user, password or options of a URL.
 pub fn open(url: &str, clock: Arc<dyn Clock>) -> PortResult<SharedBackend> {
+    open_with(url, clock, &BTreeMap::new())
+}
+
+/// Opens the backend that a URL names, with settings for Kafka's clients by their Kafka names.
+///
+/// The prefixes `consumer.`, `main.consumer.` and `producer.` are Kafka Streams' own. Backends that are not Kafka have no use for
+/// such settings, so that one configuration serves them all.
+///
+/// # Errors
+/// As for [`open`]; and [`PortErrorKind::Refused`] for a setting that does not exist or that the application may not set,
+/// [`PortErrorKind::Unsupported`] for one that asks for TLS or SASL. No message repeats a value.
+pub fn open_with(
+    url: &str,
+    clock: Arc<dyn Clock>,
+    settings: &BTreeMap<String, String>,
+) -> PortResult<SharedBackend> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(PortError::new(
             PortErrorKind::Refused,
@@ -45,9 +68,7 @@ pub fn open(url: &str, clock: Arc<dyn Clock>) -> PortResult<SharedBackend> {
     match scheme {
         "mem" => Ok(Arc::new(MemBroker::named(rest, clock))),
         "log" => open_log(rest, clock),
-        "kafka" => Err(unsupported(
-            "kafka:// comes with the Kafka backend, which this build does not have",
-        )),
+        "kafka" => open_kafka(rest, settings),
         "redis" | "rediss" | "file" | "stdio" => {
             Err(unsupported(&format!("{scheme}:// is not supported yet")))
         }
@@ -119,6 +140,17 @@ fn open_directory(
     Err(unsupported("log:// is not in this build: build it with the cargo feature `log`"))
 }
 
+#[cfg(feature = "kafka")]
+fn open_kafka(rest: &str, settings: &BTreeMap<String, String>) -> PortResult<SharedBackend> {
+    let config = crate::kafka::KafkaConfig::from_settings(rest, settings)?;
+    Ok(Arc::new(crate::kafka::KafkaBackend::new(config)))
+}
+
+#[cfg(not(feature = "kafka"))]
+fn open_kafka(_rest: &str, _settings: &BTreeMap<String, String>) -> PortResult<SharedBackend> {
+    Err(unsupported("kafka:// is not in this build: build it with the cargo feature `kafka`"))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -147,7 +179,6 @@ mod tests {
     fn what_is_not_built_in_is_refused_with_what_is() {
         let built = built();
         let cases = [
-            ("kafka://localhost:9092", "kafka:// comes with the Kafka backend"),
             ("redis://localhost/", "redis:// is not supported yet"),
             ("pulsar://localhost/", "no backend is called pulsar://"),
         ];
@@ -160,6 +191,35 @@ mod tests {
         assert_eq!(failure("localhost:9092").0, PortErrorKind::Refused);
         assert_eq!(failure("log://").0, PortErrorKind::Refused);
         assert!(failure("log://x?durability=never").1.contains("\"durability\""));
+    }
+
+    #[cfg(not(feature = "kafka"))]
+    #[test]
+    fn kafka_is_refused_with_the_feature_that_brings_it() {
+        let (kind, message) = failure("kafka://localhost:9092");
+        assert_eq!(kind, PortErrorKind::Unsupported);
+        assert!(message.contains("cargo feature `kafka`"), "{message}");
+    }
+
+    #[cfg(feature = "kafka")]
+    #[test]
+    fn kafka_is_opened_without_a_broker_and_with_its_settings() {
+        let open = |settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+            open_with("kafka://localhost:1", Arc::new(SystemClock::new()), &settings)
+        };
+        let backend = open(&[("linger.ms", "1")]).unwrap();
+        assert_eq!((backend.scheme(), backend.supports_transactions()), ("kafka", true));
+        assert_eq!(open(&[("lingr.ms", "1")]).unwrap_err().kind(), PortErrorKind::Refused);
+        let plain = open(&[("security.protocol", "SASL_SSL")]).unwrap_err();
+        assert_eq!(plain.kind(), PortErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn settings_for_kafka_are_no_matter_to_other_backends() {
+        let settings = [("linger.ms".to_owned(), "1".to_owned())].into();
+        let clock = Arc::new(SystemClock::new());
+        assert_eq!(open_with("mem://settings", clock, &settings).unwrap().scheme(), "mem");
     }
 
     #[test]

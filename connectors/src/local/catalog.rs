@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::engine::TopicView;
+use crate::names;
 use crate::ports::{NewTopic, PortError, PortErrorKind, PortResult, TopicInfo};
 use crate::wire::TopicPartition;
 
 /// Kafka's default of `max.message.bytes`.
 const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_588;
-
-/// How many similar or existing names an error lists.
-const NAMES_LISTED_MAX: usize = 5;
 
 /// A topic and its partitions, whatever a backend keeps of them.
 #[derive(Debug)]
@@ -83,26 +81,13 @@ impl<P> Catalog<P> {
 
     /// Can it be created?
     pub(crate) fn check_new(&self, topic: &NewTopic) -> PortResult<Existing> {
-        let refused = |message| Err(PortError::new(PortErrorKind::Refused, message));
         let name = &topic.name;
-        if let Err(why) = check_name(name) {
-            return refused(format!("cannot create topic {name:?}: {why}"));
-        }
-        if topic.partitions < 1 {
-            return refused(format!(
-                "cannot create topic {name:?} with {} partitions: it needs at least one",
-                topic.partitions
-            ));
-        }
+        names::check_new_topic(name, topic.partitions)?;
         max_message_bytes(name, &topic.config)?;
         match self.topics.get(name.as_str()) {
             None => Ok(Existing::No),
             Some(t) if t.partitions.len() == topic.partitions as usize => Ok(Existing::Yes),
-            Some(t) => refused(format!(
-                "topic {name:?} has {} partitions, {} are asked for: delete it first or ask for as many",
-                t.partitions.len(),
-                topic.partitions
-            )),
+            Some(t) => Err(names::other_partitions(name, t.partitions.len(), topic.partitions)),
         }
     }
 
@@ -140,61 +125,14 @@ impl<P> Catalog<P> {
     }
 
     fn unknown(&self, name: &str) -> PortError {
-        let mut near: Vec<_> = self
-            .topics
-            .keys()
-            .map(|known| (strsim::jaro_winkler(known, name), known))
-            .filter(|(likeness, _)| *likeness > 0.8)
-            .collect();
-        near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        let names = |names: Vec<&Arc<str>>| {
-            let shown = names.iter().take(NAMES_LISTED_MAX);
-            shown.map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ")
-        };
-        let hint = if self.topics.is_empty() {
-            "there are no topics yet; create it first".to_owned()
-        } else if near.is_empty() {
-            let all = names(self.topics.keys().collect());
-            format!(
-                "none of the {} topics has a similar name ({all}{}); create it first",
-                self.topics.len(),
-                if self.topics.len() > NAMES_LISTED_MAX { ", …" } else { "" }
-            )
-        } else {
-            let near = names(near.into_iter().map(|(_, n)| n).collect());
-            format!("did you mean {near}?")
-        };
-        PortError::new(
-            PortErrorKind::UnknownTopic,
-            format!("topic {name:?} does not exist: {hint}"),
-        )
+        names::unknown_topic(name, self.topics.keys().map(|known| &**known))
     }
 
     fn unknown_partition(&self, tp: &TopicPartition) -> PortError {
         match self.topics.get(&tp.topic) {
             None => self.unknown(&tp.topic),
-            Some(t) => PortError::new(
-                PortErrorKind::UnknownTopic,
-                format!(
-                    "partition {} does not exist: topic {:?} has partitions 0 to {}",
-                    tp.partition,
-                    tp.topic,
-                    t.partitions.len() - 1
-                ),
-            ),
+            Some(t) => names::unknown_partition(tp, t.partitions.len()),
         }
-    }
-}
-
-/// Kafka's rule for topic names.
-fn check_name(name: &str) -> Result<(), &'static str> {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    if name.is_empty() || name.len() > 249 {
-        Err("a topic's name has 1 to 249 characters")
-    } else if matches!(name, "." | "..") || !name.bytes().all(legal) {
-        Err("a topic's name has only letters, digits, '.', '_' and '-', and is not '.' or '..'")
-    } else {
-        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use super::coordinator::Owner;
 use super::engine::{Engine, TopicView};
 use super::fault::{Call, Fault};
 use crate::batch::{RecordBatch, Records};
+use crate::names;
 use crate::ports::{
     Acknowledged, CommittedOffset, GroupMetadata, PortError, PortErrorKind, PortResult, Producer,
     ProducerOptions, TopicSlot,
@@ -266,23 +267,9 @@ impl<E: Engine> LocalProducer<E> {
         };
         let view = &target.view;
         if !(0..view.partitions).contains(&partition) {
-            return PortError::new(
-                PortErrorKind::UnknownTopic,
-                format!(
-                    "cannot send to partition {partition} of {:?}: it has partitions 0 to {}",
-                    view.name,
-                    view.partitions - 1
-                ),
-            );
+            return names::no_such_partition(&view.name, partition, view.partitions);
         }
-        PortError::new(
-            PortErrorKind::Refused,
-            format!(
-                "a record of {bytes} bytes for {}-{partition} is too large: \
-                 max.message.bytes of the topic is {}",
-                view.name, view.max_message_bytes
-            ),
-        )
+        names::too_large(bytes, &view.name, partition, view.max_message_bytes)
     }
 }
 

@@ -1,0 +1,86 @@
+//! What an error of librdkafka means for the core.
+
+use std::fmt::Display;
+
+use super::ffi::{Code, Failure, code};
+use crate::ports::{PortError, PortErrorKind};
+
+/// What a code means for a call that changes nothing, or that may be made again.
+pub(super) const fn kind(code: Code) -> PortErrorKind {
+    match code {
+        code::TIMED_OUT
+        | code::MESSAGE_TIMED_OUT
+        | code::TRANSPORT
+        | code::ALL_BROKERS_DOWN
+        | code::RESOLVE
+        | code::COORDINATOR_LOADING
+        | code::COORDINATOR_NOT_AVAILABLE
+        | code::NOT_COORDINATOR
+        | code::LEADER_NOT_AVAILABLE
+        | code::NOT_LEADER
+        | code::CONFLICT
+        | code::QUEUE_FULL
+        | code::UNSTABLE_OFFSETS => PortErrorKind::Retriable,
+        code::UNKNOWN_TOPIC | code::UNKNOWN_PARTITION | code::UNKNOWN_TOPIC_OR_PARTITION => {
+            PortErrorKind::UnknownTopic
+        }
+        code::OFFSET_OUT_OF_RANGE | code::AUTO_OFFSET_RESET => PortErrorKind::OffsetOutOfRange,
+        code::MESSAGE_TOO_LARGE
+        | code::RECORD_LIST_TOO_LARGE
+        | code::INVALID_TIMESTAMP
+        | code::INVALID_RECORD
+        | code::INVALID_TOPIC
+        | code::TOPIC_EXISTS
+        | code::INVALID_PARTITIONS
+        | code::INVALID_REPLICATION
+        | code::INVALID_CONFIG
+        | code::INVALID_ARGUMENT
+        | code::INVALID_TRANSACTION_TIMEOUT
+        | code::POLICY_VIOLATION => PortErrorKind::Refused,
+        code::BAD_MESSAGE | code::BAD_COMPRESSION => PortErrorKind::Corrupt,
+        code::ILLEGAL_GENERATION
+        | code::UNKNOWN_MEMBER_ID
+        | code::FENCED_INSTANCE_ID
+        | FENCED_MEMBER_EPOCH
+        | STALE_MEMBER_EPOCH
+        | code::FENCED
+        | code::PRODUCER_FENCED
+        | code::INVALID_PRODUCER_EPOCH => PortErrorKind::Fenced,
+        _ => PortErrorKind::Fatal,
+    }
+}
+
+/// Codes that librdkafka has no names for.
+const FENCED_MEMBER_EPOCH: Code = 110;
+const STALE_MEMBER_EPOCH: Code = 113;
+
+/// May this go away by itself, with librdkafka trying on?
+pub(super) const fn is_passing(code: Code) -> bool {
+    matches!(kind(code), PortErrorKind::Retriable)
+}
+
+/// What may help, where that is not plain from the cause.
+const fn hint(code: Code) -> &'static str {
+    match code {
+        code::TIMED_OUT | code::TRANSPORT | code::ALL_BROKERS_DOWN | code::RESOLVE => {
+            ": no broker answers; is the cluster up, and are its addresses right?"
+        }
+        code::TOPIC_AUTHORIZATION => ": the client may not do this to the topic (ACL)",
+        code::GROUP_AUTHORIZATION => ": the client may not use the group (ACL)",
+        code::CLUSTER_AUTHORIZATION => ": the client may not do this in the cluster (ACL)",
+        code::TRANSACTIONAL_ID_AUTHORIZATION => {
+            ": the client may not use the transactional id (ACL)"
+        }
+        _ => "",
+    }
+}
+
+/// A failed attempt, such as `describe topics`.
+pub(super) fn failed(attempt: impl Display, failure: Failure) -> PortError {
+    failed_as(kind(failure.code), attempt, failure)
+}
+
+/// A failed attempt, of another kind than its code says.
+pub(super) fn failed_as(kind: PortErrorKind, attempt: impl Display, failure: Failure) -> PortError {
+    PortError::new(kind, format!("cannot {attempt}{}", hint(failure.code))).caused_by(failure)
+}

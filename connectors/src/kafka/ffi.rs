@@ -1,0 +1,218 @@
+//! librdkafka, called directly: what the binding does not wrap, or wraps with an allocation, a copy or a queue too many.
+//!
+//! All `unsafe` of this crate is in this module, and no pointer leaves it. Everything that librdkafka hands out (messages, queues,
+//! topics) holds the [`Client`] it came from, so that the client goes last, as librdkafka demands.
+#![allow(unsafe_code, reason = "librdkafka is a C library; each call says why it is sound")]
+
+mod admin;
+mod client;
+mod messages;
+mod producer;
+
+use std::ffi::{CStr, CString, c_char};
+
+use rdkafka::bindings as sys;
+
+pub(super) use admin::{
+    At, NewTopicSpec, Outcome, PartitionAnswer, create_topics, delete_records, delete_topics,
+    describe_topics, list_offsets, topic_names, topic_setting,
+};
+pub(super) use client::{Client, Role, check_setting};
+pub(super) use messages::{Item, Queue};
+pub(super) use producer::{Delivery, Topic};
+
+/// An error code of Kafka (positive) or of librdkafka (negative); 0 is none.
+pub(super) type Code = i32;
+
+/// The codes that are told apart.
+pub(super) mod code {
+    use super::{Code, sys::rd_kafka_resp_err_t as E};
+
+    pub(in crate::kafka) const BAD_MESSAGE: Code = E::RD_KAFKA_RESP_ERR__BAD_MSG as Code;
+    pub(in crate::kafka) const BAD_COMPRESSION: Code =
+        E::RD_KAFKA_RESP_ERR__BAD_COMPRESSION as Code;
+    pub(in crate::kafka) const TIMED_OUT: Code = E::RD_KAFKA_RESP_ERR__TIMED_OUT as Code;
+    pub(in crate::kafka) const MESSAGE_TIMED_OUT: Code =
+        E::RD_KAFKA_RESP_ERR__MSG_TIMED_OUT as Code;
+    pub(in crate::kafka) const TRANSPORT: Code = E::RD_KAFKA_RESP_ERR__TRANSPORT as Code;
+    pub(in crate::kafka) const ALL_BROKERS_DOWN: Code =
+        E::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as Code;
+    pub(in crate::kafka) const RESOLVE: Code = E::RD_KAFKA_RESP_ERR__RESOLVE as Code;
+    pub(in crate::kafka) const PARTITION_EOF: Code = E::RD_KAFKA_RESP_ERR__PARTITION_EOF as Code;
+    pub(in crate::kafka) const UNKNOWN_PARTITION: Code =
+        E::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION as Code;
+    pub(in crate::kafka) const UNKNOWN_TOPIC: Code = E::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC as Code;
+    pub(in crate::kafka) const QUEUE_FULL: Code = E::RD_KAFKA_RESP_ERR__QUEUE_FULL as Code;
+    pub(in crate::kafka) const INVALID_ARGUMENT: Code = E::RD_KAFKA_RESP_ERR__INVALID_ARG as Code;
+    pub(in crate::kafka) const STATE: Code = E::RD_KAFKA_RESP_ERR__STATE as Code;
+    pub(in crate::kafka) const CONFLICT: Code = E::RD_KAFKA_RESP_ERR__CONFLICT as Code;
+    pub(in crate::kafka) const FENCED: Code = E::RD_KAFKA_RESP_ERR__FENCED as Code;
+    pub(in crate::kafka) const AUTO_OFFSET_RESET: Code =
+        E::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET as Code;
+    pub(in crate::kafka) const OFFSET_OUT_OF_RANGE: Code =
+        E::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE as Code;
+    pub(in crate::kafka) const UNKNOWN_TOPIC_OR_PARTITION: Code =
+        E::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as Code;
+    pub(in crate::kafka) const MESSAGE_TOO_LARGE: Code =
+        E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as Code;
+    pub(in crate::kafka) const RECORD_LIST_TOO_LARGE: Code =
+        E::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE as Code;
+    pub(in crate::kafka) const COORDINATOR_LOADING: Code =
+        E::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS as Code;
+    pub(in crate::kafka) const COORDINATOR_NOT_AVAILABLE: Code =
+        E::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE as Code;
+    pub(in crate::kafka) const NOT_COORDINATOR: Code = E::RD_KAFKA_RESP_ERR_NOT_COORDINATOR as Code;
+    pub(in crate::kafka) const LEADER_NOT_AVAILABLE: Code =
+        E::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE as Code;
+    pub(in crate::kafka) const NOT_LEADER: Code =
+        E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION as Code;
+    pub(in crate::kafka) const INVALID_TOPIC: Code = E::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION as Code;
+    pub(in crate::kafka) const ILLEGAL_GENERATION: Code =
+        E::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION as Code;
+    pub(in crate::kafka) const UNKNOWN_MEMBER_ID: Code =
+        E::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID as Code;
+    pub(in crate::kafka) const TOPIC_AUTHORIZATION: Code =
+        E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as Code;
+    pub(in crate::kafka) const GROUP_AUTHORIZATION: Code =
+        E::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as Code;
+    pub(in crate::kafka) const CLUSTER_AUTHORIZATION: Code =
+        E::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED as Code;
+    pub(in crate::kafka) const TRANSACTIONAL_ID_AUTHORIZATION: Code =
+        E::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED as Code;
+    pub(in crate::kafka) const INVALID_TIMESTAMP: Code =
+        E::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP as Code;
+    pub(in crate::kafka) const TOPIC_EXISTS: Code =
+        E::RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS as Code;
+    pub(in crate::kafka) const INVALID_PARTITIONS: Code =
+        E::RD_KAFKA_RESP_ERR_INVALID_PARTITIONS as Code;
+    pub(in crate::kafka) const INVALID_CONFIG: Code = E::RD_KAFKA_RESP_ERR_INVALID_CONFIG as Code;
+    pub(in crate::kafka) const INVALID_REPLICATION: Code =
+        E::RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR as Code;
+    pub(in crate::kafka) const POLICY_VIOLATION: Code =
+        E::RD_KAFKA_RESP_ERR_POLICY_VIOLATION as Code;
+    pub(in crate::kafka) const INVALID_PRODUCER_EPOCH: Code =
+        E::RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH as Code;
+    pub(in crate::kafka) const INVALID_TRANSACTION_TIMEOUT: Code =
+        E::RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT as Code;
+    pub(in crate::kafka) const INVALID_RECORD: Code = E::RD_KAFKA_RESP_ERR_INVALID_RECORD as Code;
+    pub(in crate::kafka) const FENCED_INSTANCE_ID: Code =
+        E::RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID as Code;
+    pub(in crate::kafka) const UNSTABLE_OFFSETS: Code =
+        E::RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT as Code;
+    pub(in crate::kafka) const PRODUCER_FENCED: Code = E::RD_KAFKA_RESP_ERR_PRODUCER_FENCED as Code;
+}
+
+/// What librdkafka says of a call that failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Failure {
+    /// The code.
+    pub(super) code: Code,
+    /// What it means, in librdkafka's words.
+    pub(super) text: String,
+    /// The client can do nothing any more.
+    pub(super) fatal: bool,
+    /// The same call may be made again.
+    pub(super) retriable: bool,
+    /// The open transaction has to be aborted.
+    pub(super) abort: bool,
+}
+
+impl Failure {
+    fn new(code: Code, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), fatal: false, retriable: false, abort: false }
+    }
+
+    fn of(error: sys::rd_kafka_resp_err_t) -> Self {
+        // SAFETY: the text of a code is static.
+        let text = unsafe { text(sys::rd_kafka_err2str(error)) };
+        Self::new(error as Code, text)
+    }
+
+    /// A code without more words.
+    fn check(error: sys::rd_kafka_resp_err_t) -> Result<(), Self> {
+        match error {
+            sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
+            error => Err(Self::of(error)),
+        }
+    }
+
+    /// An error object, which is freed.
+    ///
+    /// # Safety
+    /// It is null or an error that the caller owns.
+    unsafe fn take(error: *mut sys::rd_kafka_error_t) -> Result<(), Self> {
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: it is an error, and owned: nobody reads it after this.
+        unsafe {
+            let failure = Self::borrowed(error);
+            sys::rd_kafka_error_destroy(error);
+            Err(failure)
+        }
+    }
+
+    /// An error object that somebody else frees.
+    ///
+    /// # Safety
+    /// It is an error that lives during this call.
+    unsafe fn borrowed(error: *const sys::rd_kafka_error_t) -> Self {
+        // SAFETY: as above; the text is copied.
+        unsafe {
+            Self {
+                code: sys::rd_kafka_error_code(error) as Code,
+                text: text(sys::rd_kafka_error_string(error)),
+                fatal: sys::rd_kafka_error_is_fatal(error) != 0,
+                retriable: sys::rd_kafka_error_is_retriable(error) != 0,
+                abort: sys::rd_kafka_error_txn_requires_abort(error) != 0,
+            }
+        }
+    }
+}
+
+/// Copies a C string; null is empty.
+///
+/// # Safety
+/// It is null or a terminated string that lives during this call.
+unsafe fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: see above.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+/// A C string from text that must not hold a zero byte.
+fn c_string(text: &str) -> Result<CString, Failure> {
+    CString::new(text)
+        .map_err(|_| Failure::new(code::INVALID_ARGUMENT, format!("{text:?} holds a zero byte")))
+}
+
+/// Room for an error text, for calls that write one.
+struct ErrorText([c_char; 512]);
+
+impl ErrorText {
+    const fn new() -> Self {
+        Self([0; 512])
+    }
+
+    fn pointer(&mut self) -> *mut c_char {
+        self.0.as_mut_ptr()
+    }
+
+    const fn room(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self) -> String {
+        // SAFETY: librdkafka terminates what it writes, and it starts out as zeros.
+        unsafe { text(self.0.as_ptr()) }
+    }
+}
+
+/// Milliseconds for librdkafka, at least one unless it is zero.
+fn millis(time: std::time::Duration) -> i32 {
+    let rounded_up = time.as_micros().div_ceil(1000);
+    i32::try_from(rounded_up).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,488 @@
+//! Questions to the cluster. Each is sent, waited for on a queue of its own, and copied out.
+
+use std::ffi::{CString, c_char};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::time::Duration;
+
+use super::client::Client;
+use super::{Code, ErrorText, Failure, c_string, code, millis, sys, text};
+use crate::ports::Isolation;
+use crate::wire::{Offset, TopicPartition};
+
+/// A list of partitions, with offsets.
+pub(super) struct List(NonNull<sys::rd_kafka_topic_partition_list_t>);
+
+impl List {
+    fn new(room: usize) -> Self {
+        // SAFETY: it needs nothing.
+        let list = unsafe { sys::rd_kafka_topic_partition_list_new(room as i32) };
+        Self(NonNull::new(list).expect("librdkafka ends the process rather than give no memory"))
+    }
+
+    fn of<'a>(
+        entries: impl ExactSizeIterator<Item = (&'a str, i32, i64)>,
+    ) -> Result<Self, Failure> {
+        let list = Self::new(entries.len());
+        for (topic, partition, offset) in entries {
+            list.add(topic, partition, offset)?;
+        }
+        Ok(list)
+    }
+
+    /// With the text that is committed beside each offset.
+    pub(super) fn of_offsets<'a>(
+        entries: impl ExactSizeIterator<Item = (&'a str, i32, Offset, &'a str)>,
+    ) -> Result<Self, Failure> {
+        let list = Self::new(entries.len());
+        for (topic, partition, offset, metadata) in entries {
+            let entry = list.add(topic, partition, offset.0)?;
+            let copy = CString::new(metadata)
+                .map_err(|_| Failure::new(code::INVALID_ARGUMENT, "metadata holds a zero byte"))?;
+            // SAFETY: the entry is in the list, which frees the text with free; so it has to be C's copy.
+            unsafe {
+                (*entry).metadata = strdup(copy.as_ptr()).cast();
+                (*entry).metadata_size = metadata.len();
+            }
+        }
+        Ok(list)
+    }
+
+    fn add(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> Result<*mut sys::rd_kafka_topic_partition_t, Failure> {
+        let topic = c_string(topic)?;
+        // SAFETY: the list lives, the name is terminated and copied; the entry lives until the list grows.
+        unsafe {
+            let entry =
+                sys::rd_kafka_topic_partition_list_add(self.pointer(), topic.as_ptr(), partition);
+            (*entry).offset = offset;
+            Ok(entry)
+        }
+    }
+
+    pub(super) fn pointer(&self) -> *mut sys::rd_kafka_topic_partition_list_t {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: it is owned.
+        unsafe { sys::rd_kafka_topic_partition_list_destroy(self.pointer()) }
+    }
+}
+
+unsafe extern "C" {
+    fn strdup(text: *const c_char) -> *mut c_char;
+}
+
+/// What is said of one partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::kafka) struct PartitionAnswer {
+    pub(in crate::kafka) partition: TopicPartition,
+    /// Negative when there is none.
+    pub(in crate::kafka) offset: i64,
+    pub(in crate::kafka) code: Code,
+}
+
+/// Copies a list of partitions.
+///
+/// # Safety
+/// It is null or a list that lives during this call.
+unsafe fn answers(list: *const sys::rd_kafka_topic_partition_list_t) -> Vec<PartitionAnswer> {
+    // SAFETY: see above; a list holds as many entries as it says.
+    unsafe {
+        let Some(list) = list.as_ref() else { return Vec::new() };
+        let count = usize::try_from(list.cnt).unwrap_or(0);
+        (0..count).map(|i| answer(&*list.elems.add(i))).collect()
+    }
+}
+
+/// # Safety
+/// The entry's strings live.
+unsafe fn answer(entry: &sys::rd_kafka_topic_partition_t) -> PartitionAnswer {
+    // SAFETY: see above; the code comes from the wire, so it is read as a number.
+    unsafe {
+        PartitionAnswer {
+            partition: TopicPartition::new(text(entry.topic), entry.partition),
+            offset: entry.offset,
+            code: (&raw const entry.err).cast::<Code>().read(),
+        }
+    }
+}
+
+impl Client {
+    /// Starts reading partitions, each from an offset.
+    pub(in crate::kafka) fn assign(
+        &self,
+        partitions: &[(TopicPartition, Offset)],
+    ) -> Result<(), Failure> {
+        let list = List::of(partitions.iter().map(|(tp, o)| (&*tp.topic, tp.partition, o.0)))?;
+        // SAFETY: client and list live; the error is ours.
+        unsafe { Failure::take(sys::rd_kafka_incremental_assign(self.rk(), list.pointer())) }
+    }
+
+    /// Stops reading partitions.
+    pub(in crate::kafka) fn unassign(&self, partitions: &[&TopicPartition]) -> Result<(), Failure> {
+        let list = List::of(partitions.iter().map(|tp| (&*tp.topic, tp.partition, 0)))?;
+        // SAFETY: as above.
+        unsafe { Failure::take(sys::rd_kafka_incremental_unassign(self.rk(), list.pointer())) }
+    }
+}
+
+type Options = *mut sys::rd_kafka_AdminOptions_t;
+type Event = *mut sys::rd_kafka_event_t;
+
+/// Sends a request with `send` (options, queue), and reads the answer with `read`.
+///
+/// # Safety
+/// `send` makes the request `op`; `read` copies all that it takes from the event.
+unsafe fn ask<T>(
+    client: &Client,
+    op: sys::rd_kafka_admin_op_t,
+    timeout: Duration,
+    send: impl FnOnce(Options, *mut sys::rd_kafka_queue_t) -> Result<(), Failure>,
+    read: impl FnOnce(Event) -> T,
+) -> Result<T, Failure> {
+    let mut why = ErrorText::new();
+    // SAFETY: client, options and queue live during the request; the event is freed after it was read.
+    unsafe {
+        let options = sys::rd_kafka_AdminOptions_new(client.rk(), op);
+        let queue = sys::rd_kafka_queue_new(client.rk());
+        let (room, why) = (why.room(), why.pointer());
+        sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), why, room);
+        let sent = send(options, queue);
+        let event = match &sent {
+            // It answers by itself when the time is over.
+            Ok(()) => sys::rd_kafka_queue_poll(queue, -1),
+            Err(_) => ptr::null_mut(),
+        };
+        let answer = sent.and_then(|()| {
+            Failure::check(sys::rd_kafka_event_error(event)).map_err(|failure| Failure {
+                text: text(sys::rd_kafka_event_error_string(event)),
+                ..failure
+            })?;
+            Ok(read(event))
+        });
+        if !event.is_null() {
+            sys::rd_kafka_event_destroy(event);
+        }
+        sys::rd_kafka_queue_destroy(queue);
+        sys::rd_kafka_AdminOptions_destroy(options);
+        answer
+    }
+}
+
+/// The elements of an array that a result gives by pointer and count.
+///
+/// # Safety
+/// The function tells as many elements as it counts, and they live as long as the result.
+unsafe fn array<'a, T>(of: impl FnOnce(*mut usize) -> *mut *const T) -> &'a [*const T] {
+    let mut count = 0;
+    let start = of(&mut count);
+    if start.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: see above.
+    unsafe { slice::from_raw_parts(start, count) }
+}
+
+/// A topic as it is described.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::kafka) struct TopicAnswer {
+    pub(in crate::kafka) name: String,
+    /// Its identity.
+    pub(in crate::kafka) id: String,
+    pub(in crate::kafka) partitions: i32,
+    pub(in crate::kafka) failure: Option<Failure>,
+}
+
+/// Describes topics, also those that are not there.
+pub(in crate::kafka) fn describe_topics(
+    client: &Client,
+    names: &[&str],
+    timeout: Duration,
+) -> Result<Vec<TopicAnswer>, Failure> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owned = names.iter().map(|n| c_string(n)).collect::<Result<Vec<_>, _>>()?;
+    let mut pointers: Vec<_> = owned.iter().map(|n| n.as_ptr()).collect();
+    // SAFETY: the names live during the call, which copies them; all of the answer is copied.
+    unsafe {
+        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+        let send = |options: Options, queue| {
+            let (start, count) = (pointers.as_mut_ptr(), pointers.len());
+            let topics = sys::rd_kafka_TopicCollection_of_topic_names(start, count);
+            sys::rd_kafka_DescribeTopics(client.rk(), topics, options, queue);
+            sys::rd_kafka_TopicCollection_destroy(topics);
+            Ok(())
+        };
+        ask(client, op, timeout, send, |event| {
+            let result = sys::rd_kafka_event_DescribeTopics_result(event);
+            let topics = array(|n| sys::rd_kafka_DescribeTopics_result_topics(result, n));
+            topics.iter().map(|topic| describe(*topic)).collect()
+        })
+    }
+}
+
+/// # Safety
+/// The description lives during this call.
+unsafe fn describe(topic: *const sys::rd_kafka_TopicDescription_t) -> TopicAnswer {
+    // SAFETY: see above.
+    unsafe {
+        let partitions = array(|n| sys::rd_kafka_TopicDescription_partitions(topic, n));
+        let error = sys::rd_kafka_TopicDescription_error(topic);
+        let id = sys::rd_kafka_TopicDescription_topic_id(topic);
+        let failure = (!error.is_null()).then(|| Failure::borrowed(error));
+        TopicAnswer {
+            name: text(sys::rd_kafka_TopicDescription_name(topic)),
+            id: if id.is_null() { String::new() } else { text(sys::rd_kafka_Uuid_base64str(id)) },
+            partitions: partitions.len() as i32,
+            failure: failure.filter(|f| f.code != 0),
+        }
+    }
+}
+
+/// The names of all topics but the cluster's own.
+pub(in crate::kafka) fn topic_names(
+    client: &Client,
+    timeout: Duration,
+) -> Result<Vec<String>, Failure> {
+    // SAFETY: the client lives; the metadata is ours, read and freed; its arrays are as long as they say.
+    unsafe {
+        let mut metadata = ptr::null();
+        let (all, no_topic) = (1, ptr::null_mut());
+        let wait = millis(timeout);
+        let answer = sys::rd_kafka_metadata(client.rk(), all, no_topic, &mut metadata, wait);
+        Failure::check(answer)?;
+        let topics = &*metadata;
+        let count = usize::try_from(topics.topic_cnt).unwrap_or(0);
+        let names = (0..count).map(|i| text((*topics.topics.add(i)).topic));
+        let names = names.filter(|name| !name.starts_with("__")).collect();
+        sys::rd_kafka_metadata_destroy(metadata);
+        Ok(names)
+    }
+}
+
+/// What a setting of a topic is; `None` when it may not be asked for.
+pub(in crate::kafka) fn topic_setting(
+    client: &Client,
+    topic: &str,
+    setting: &str,
+    timeout: Duration,
+) -> Result<Option<String>, Failure> {
+    let topic = c_string(topic)?;
+    // SAFETY: the resource is copied by the call and freed here; all of the answer is copied.
+    unsafe {
+        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS;
+        let send = |options: Options, queue| {
+            let kind = sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC;
+            let mut resource = sys::rd_kafka_ConfigResource_new(kind, topic.as_ptr());
+            sys::rd_kafka_DescribeConfigs(client.rk(), &mut resource, 1, options, queue);
+            sys::rd_kafka_ConfigResource_destroy(resource);
+            Ok(())
+        };
+        ask(client, op, timeout, send, |event| {
+            let result = sys::rd_kafka_event_DescribeConfigs_result(event);
+            let resources = array(|n| sys::rd_kafka_DescribeConfigs_result_resources(result, n));
+            let entries = resources
+                .first()
+                .map(|resource| array(|n| sys::rd_kafka_ConfigResource_configs(*resource, n)));
+            let mut entries = entries.unwrap_or_default().iter();
+            let entry = entries.find(|e| text(sys::rd_kafka_ConfigEntry_name(**e)) == setting)?;
+            Some(text(sys::rd_kafka_ConfigEntry_value(*entry)))
+        })
+    }
+}
+
+/// A topic to be created, with as many copies as the cluster has by default when `replicas` is -1.
+pub(in crate::kafka) struct NewTopicSpec<'a> {
+    pub(in crate::kafka) name: &'a str,
+    pub(in crate::kafka) partitions: i32,
+    pub(in crate::kafka) replicas: i32,
+    pub(in crate::kafka) config: Vec<(&'a str, &'a str)>,
+}
+
+/// How it went with one topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::kafka) struct Outcome {
+    pub(in crate::kafka) topic: String,
+    pub(in crate::kafka) failure: Option<Failure>,
+}
+
+/// # Safety
+/// The results live during this call.
+unsafe fn outcomes(results: &[*const sys::rd_kafka_topic_result_t]) -> Vec<Outcome> {
+    let outcome = |result: &*const sys::rd_kafka_topic_result_t| {
+        // SAFETY: see above.
+        unsafe {
+            let failure = Failure::check(sys::rd_kafka_topic_result_error(*result)).err();
+            let said = text(sys::rd_kafka_topic_result_error_string(*result));
+            Outcome {
+                topic: text(sys::rd_kafka_topic_result_name(*result)),
+                failure: failure
+                    .map(|f| if said.is_empty() { f } else { Failure { text: said, ..f } }),
+            }
+        }
+    };
+    results.iter().map(outcome).collect()
+}
+
+/// Topics to be created, owned.
+struct NewTopics(Vec<*mut sys::rd_kafka_NewTopic_t>);
+
+impl Drop for NewTopics {
+    fn drop(&mut self) {
+        // SAFETY: each is owned.
+        self.0.iter().for_each(|topic| unsafe { sys::rd_kafka_NewTopic_destroy(*topic) });
+    }
+}
+
+impl NewTopics {
+    fn push(&mut self, spec: &NewTopicSpec<'_>) -> Result<(), Failure> {
+        let name = c_string(spec.name)?;
+        let mut why = ErrorText::new();
+        // SAFETY: names and values are terminated and copied; the text has as much room as is said.
+        unsafe {
+            let (room, pointer) = (why.room(), why.pointer());
+            let (partitions, replicas) = (spec.partitions, spec.replicas);
+            let topic =
+                sys::rd_kafka_NewTopic_new(name.as_ptr(), partitions, replicas, pointer, room);
+            if topic.is_null() {
+                return Err(Failure::new(code::INVALID_ARGUMENT, why.read()));
+            }
+            self.0.push(topic);
+            for (key, value) in &spec.config {
+                let (key, value) = (c_string(key)?, c_string(value)?);
+                let set = sys::rd_kafka_NewTopic_set_config(topic, key.as_ptr(), value.as_ptr());
+                Failure::check(set)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Creates topics.
+pub(in crate::kafka) fn create_topics(
+    client: &Client,
+    specs: &[NewTopicSpec<'_>],
+    timeout: Duration,
+) -> Result<Vec<Outcome>, Failure> {
+    let mut topics = NewTopics(Vec::new());
+    specs.iter().try_for_each(|spec| topics.push(spec))?;
+    // SAFETY: the topics live during the call, which copies them; all of the answer is copied.
+    unsafe {
+        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_CREATETOPICS;
+        let send = |options: Options, queue| {
+            let (start, count) = (topics.0.as_mut_ptr(), topics.0.len());
+            sys::rd_kafka_CreateTopics(client.rk(), start, count, options, queue);
+            Ok(())
+        };
+        ask(client, op, timeout, send, |event| {
+            let result = sys::rd_kafka_event_CreateTopics_result(event);
+            outcomes(array(|n| sys::rd_kafka_CreateTopics_result_topics(result, n)))
+        })
+    }
+}
+
+/// Deletes topics.
+pub(in crate::kafka) fn delete_topics(
+    client: &Client,
+    names: &[&str],
+    timeout: Duration,
+) -> Result<Vec<Outcome>, Failure> {
+    let names = names.iter().map(|n| c_string(n)).collect::<Result<Vec<_>, _>>()?;
+    // SAFETY: the names are copied by the call and freed here; all of the answer is copied.
+    unsafe {
+        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DELETETOPICS;
+        let send = |options: Options, queue| {
+            let new = |name: &CString| sys::rd_kafka_DeleteTopic_new(name.as_ptr());
+            let mut topics: Vec<_> = names.iter().map(new).collect();
+            let (start, count) = (topics.as_mut_ptr(), topics.len());
+            sys::rd_kafka_DeleteTopics(client.rk(), start, count, options, queue);
+            sys::rd_kafka_DeleteTopic_destroy_array(start, count);
+            Ok(())
+        };
+        ask(client, op, timeout, send, |event| {
+            let result = sys::rd_kafka_event_DeleteTopics_result(event);
+            outcomes(array(|n| sys::rd_kafka_DeleteTopics_result_topics(result, n)))
+        })
+    }
+}
+
+/// Removes the records before an offset from each partition; tells where each begins now.
+pub(in crate::kafka) fn delete_records<'a>(
+    client: &Client,
+    before: impl ExactSizeIterator<Item = (&'a TopicPartition, &'a Offset)>,
+    timeout: Duration,
+) -> Result<Vec<PartitionAnswer>, Failure> {
+    let list = List::of(before.map(|(tp, offset)| (&*tp.topic, tp.partition, offset.0)))?;
+    // SAFETY: the list is copied by the call; all of the answer is copied.
+    unsafe {
+        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DELETERECORDS;
+        let send = |options: Options, queue| {
+            let mut request = sys::rd_kafka_DeleteRecords_new(list.pointer());
+            sys::rd_kafka_DeleteRecords(client.rk(), &mut request, 1, options, queue);
+            sys::rd_kafka_DeleteRecords_destroy(request);
+            Ok(())
+        };
+        ask(client, op, timeout, send, |event| {
+            let result = sys::rd_kafka_event_DeleteRecords_result(event);
+            answers(sys::rd_kafka_DeleteRecords_result_offsets(result))
+        })
+    }
+}
+
+/// Which offset of a partition is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::kafka) enum At {
+    /// The first.
+    Start,
+    /// After the last.
+    End,
+    /// The first whose record is not older.
+    Time(i64),
+}
+
+/// Asks for offsets.
+pub(in crate::kafka) fn list_offsets<'a>(
+    client: &Client,
+    partitions: impl ExactSizeIterator<Item = (&'a TopicPartition, At)>,
+    isolation: Isolation,
+    timeout: Duration,
+) -> Result<Vec<PartitionAnswer>, Failure> {
+    let spec = |at| match at {
+        At::Start => sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64,
+        At::End => sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64,
+        At::Time(time) => time.max(0),
+    };
+    let level = match isolation {
+        Isolation::ReadCommitted => {
+            sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED
+        }
+        Isolation::ReadUncommitted => {
+            sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED
+        }
+    };
+    let list = List::of(partitions.map(|(tp, at)| (&*tp.topic, tp.partition, spec(at))))?;
+    // SAFETY: the list is copied by the call; all of the answer is copied.
+    unsafe {
+        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS;
+        let send = |options: Options, queue| {
+            Failure::take(sys::rd_kafka_AdminOptions_set_isolation_level(options, level))?;
+            sys::rd_kafka_ListOffsets(client.rk(), list.pointer(), options, queue);
+            Ok(())
+        };
+        ask(client, op, timeout, send, |event| {
+            let result = sys::rd_kafka_event_ListOffsets_result(event);
+            let infos = array(|n| sys::rd_kafka_ListOffsets_result_infos(result, n));
+            let partition = |info| sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
+            infos.iter().map(|info| answer(&*partition(*info))).collect()
+        })
+    }
+}
