@@ -68,9 +68,14 @@ impl Assignment {
         Ok(())
     }
 
-    /// Who this worker is now.
-    pub(crate) fn metadata(&self) -> GroupMetadata {
-        self.membership.metadata()
+    /// Who this worker is now, and stays until [`let_go`](Self::let_go); `None` while the group shares its work anew.
+    pub(crate) fn hold(&mut self) -> PortResult<Option<GroupMetadata>> {
+        self.membership.hold()
+    }
+
+    /// The commit that was held for has ended.
+    pub(crate) fn let_go(&mut self) {
+        self.membership.let_go();
     }
 
     /// A newer owner exists: nothing is this worker's any more, and the next poll joins anew.

@@ -21,7 +21,8 @@ mod tests;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use thalweg_connectors::{Backend, Clock, SharedBackend};
 use thalweg_txn::Guarantee;
@@ -39,6 +40,11 @@ pub use error::{RunError, StartError};
 #[cfg(test)]
 pub(crate) use prepare::surroundings;
 pub(crate) use state::Engines;
+
+/// How long a worker that is to end waits for its group to settle, so that its last commit can be made: longer than a group needs
+/// to notice that a member is silent.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+const CLOSE_RETRY: Duration = Duration::from_millis(10);
 
 /// What to run, on what.
 pub struct StreamsSpec {
@@ -214,6 +220,14 @@ fn drive(mut worker: Worker, handle: &StopHandle) -> Result<(), RunError> {
                 return Err(error);
             }
         }
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < CLOSE_PATIENCE {
+        if let Some(closed) = worker.try_close() {
+            return closed;
+        }
+        #[expect(clippy::disallowed_methods, reason = "this module owns the threads")]
+        thread::sleep(CLOSE_RETRY);
     }
     worker.close()
 }

@@ -37,6 +37,7 @@ use thalweg_connectors::{
 };
 use thalweg_txn::transactional_id;
 
+use self::commit::Attempt;
 use crate::assignment::Assignment;
 use crate::collector::Collector;
 use crate::config::TaskConfig;
@@ -181,8 +182,8 @@ impl Worker {
         if !news.lost.is_empty() {
             self.lose(&news.lost)?;
         }
-        if !news.revoked.is_empty() {
-            self.commit()?;
+        // Not given up before the last commit: it is told again.
+        if !news.revoked.is_empty() && self.commit()? != Attempt::Deferred {
             self.give_up(&news.revoked)?;
             self.assignment.release()?;
             publish::count(&self.around.metrics.revoked, news.revoked.len() as u64);
@@ -218,19 +219,33 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends cleanly: commits, closes, leaves. What could not be committed is processed again at the next start.
-    pub(crate) fn close(mut self) -> Result<(), RunError> {
-        let committed = self.commit();
-        if let Err(failure) = committed {
-            if recover::is_final(failure.class) {
-                return Err(self.stopped_by(failure));
+    /// Ends cleanly: commits, closes, leaves. What could not be committed is processed again at the next start. `None` while the
+    /// group is between two generations: to be called again shortly.
+    pub(crate) fn try_close(&mut self) -> Option<Result<(), RunError>> {
+        match self.follow_group().and_then(|()| self.commit()) {
+            Ok(Attempt::Deferred) => return None,
+            Ok(Attempt::Nothing | Attempt::Committed) => {}
+            Err(failure) if recover::is_final(failure.class) => {
+                return Some(Err(self.stopped_by(failure)));
             }
-            tracing::warn!(worker = self.index, error = %chain(&failure.error),
-                "the last commit failed; its records will be processed again");
+            Err(failure) => tracing::warn!(worker = self.index, error = %chain(&failure.error),
+                "the last commit failed; its records will be processed again"),
         }
         self.publish();
         self.leave(StreamsState::Stopped);
-        Ok(())
+        Some(Ok(()))
+    }
+
+    /// Ends without waiting any longer: as [`try_close`](Self::try_close), if that is possible now.
+    pub(crate) fn close(mut self) -> Result<(), RunError> {
+        self.try_close().unwrap_or_else(|| {
+            tracing::warn!(
+                worker = self.index,
+                "the group does not settle: what is not committed will be processed again"
+            );
+            self.leave(StreamsState::Stopped);
+            Ok(())
+        })
     }
 
     /// Ends without a commit, after an error.

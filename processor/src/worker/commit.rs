@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_connectors::{Isolation, Offset, TopicPartition};
+use thalweg_connectors::{GroupMetadata, Isolation, Offset, TopicPartition};
 use thalweg_txn::{CommitPlan, Committed};
 
 use super::failure::persist_error;
@@ -13,7 +13,19 @@ use crate::collector::Collector;
 use crate::task::Task;
 use crate::topology::TaskId;
 
+/// What became of an attempt to commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Attempt {
+    /// There was nothing to commit.
+    Nothing,
+    /// It is committed.
+    Committed,
+    /// Not now: the group is between two generations, and neither of them may commit. Work goes on meanwhile.
+    Deferred,
+}
+
 impl Worker {
+    /// Tells whether something was committed.
     pub(super) fn commit_if_due(&mut self) -> Phase<bool> {
         let sent = self.collector.as_ref().map_or(0, Collector::uncommitted_bytes);
         let mut asked = sent > self.around.config.transaction_bytes_max;
@@ -23,21 +35,47 @@ impl Worker {
         if !asked && self.around.clock.elapsed() < self.commit_at {
             return Ok(false);
         }
-        self.commit()
+        Ok(self.commit()? == Attempt::Committed)
     }
 
-    /// Commits what all tasks did since the last commit; tells whether there was anything.
-    pub(super) fn commit(&mut self) -> Phase<bool> {
+    /// Commits what all tasks did since the last commit.
+    pub(super) fn commit(&mut self) -> Phase<Attempt> {
         let begun = self.around.clock.elapsed();
+        let attempt = match self.is_uncommitted() {
+            true => match self.assignment.hold()? {
+                Some(member) => {
+                    let committed = self.commit_as(member);
+                    self.assignment.let_go();
+                    committed?
+                }
+                None => {
+                    self.commit_at = self.commit_at.min(begun);
+                    return Ok(Attempt::Deferred);
+                }
+            },
+            false => Attempt::Nothing,
+        };
         self.commit_at = begun + self.around.config.commit_interval();
-        let Some(output) = &mut self.collector else { return Ok(false) };
+        if attempt == Attempt::Committed {
+            self.around.metrics.committed(self.around.clock.elapsed().saturating_sub(begun));
+        }
+        Ok(attempt)
+    }
+
+    /// Is there anything that a commit would have to do?
+    fn is_uncommitted(&mut self) -> bool {
+        let worked =
+            self.slots.values_mut().filter_map(Slot::running).any(|task| task.has_worked());
+        worked || self.collector.as_mut().is_some_and(|output| output.parts().1.is_open())
+    }
+
+    /// Commits as this member of the group, in this generation.
+    fn commit_as(&mut self, member: GroupMetadata) -> Phase<Attempt> {
+        let Some(output) = &mut self.collector else { return Ok(Attempt::Nothing) };
         let running = self.slots.iter_mut().filter_map(|(id, slot)| Some((*id, slot.running()?)));
         let (mut worked, others): (Vec<(TaskId, &mut Task)>, Vec<_>) =
             running.partition(|(_, task)| task.has_worked());
         if worked.is_empty() {
-            if !output.parts().1.is_open() {
-                return Ok(false);
-            }
             // A node wrote when it was initialized: it is fenced by the positions of all.
             worked = others;
         }
@@ -45,7 +83,7 @@ impl Worker {
             let flushed = task.flush_caches(output);
             flushed.map_err(|e| Failure::from(e).of(*id).half_done())?;
         }
-        let mut plan = CommitPlan::new(self.assignment.metadata());
+        let mut plan = CommitPlan::new(member);
         for (id, task) in &worked {
             let offsets = task.offsets().map_err(|e| Failure::from(e).of(*id).half_done())?;
             for (tp, offset, metadata) in offsets {
@@ -70,15 +108,14 @@ impl Worker {
             }
         })?;
         if committed == Committed::Nothing {
-            return Ok(false);
+            return Ok(Attempt::Nothing);
         }
         for input in self.slots.values_mut().flat_map(|slot| &mut slot.inputs) {
             if let Some(committed) = plan.offsets().get(&input.tp) {
                 input.committed = Some(committed.offset);
             }
         }
-        self.around.metrics.committed(self.around.clock.elapsed().saturating_sub(begun));
-        Ok(true)
+        Ok(Attempt::Committed)
     }
 
     /// Deletes what has been consumed of repartition topics, up to the committed offsets, now and then.
@@ -124,7 +161,9 @@ impl Worker {
         if finished.is_empty() {
             return Ok(());
         }
-        self.commit()?;
+        if self.commit()? == Attempt::Deferred {
+            return Ok(());
+        }
         for id in finished {
             self.finish(id)?;
             ends.finish(id);

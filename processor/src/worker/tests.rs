@@ -6,6 +6,7 @@ mod crashes;
 mod drops;
 mod ends;
 mod failures;
+mod generations;
 mod group;
 mod limits;
 mod order;
