@@ -12,12 +12,37 @@ use super::call::Call;
 use super::connection::Connection;
 use super::error::{WireError, WireResult};
 use crate::kafka::KafkaConfig;
+use crate::wire::TopicPartition;
 
 /// A broker that does not take a connection within this time is passed over.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Is told of each new connection, so that a waiting request can be ended from elsewhere.
 pub(crate) type Watch = Arc<dyn Fn(Option<TcpStream>) + Send + Sync>;
+
+/// What a reply says instead of yes.
+pub(crate) struct Refusal {
+    error: ResponseError,
+    /// Of which partition, if it is one in particular.
+    partition: Option<TopicPartition>,
+}
+
+impl From<ResponseError> for Refusal {
+    fn from(error: ResponseError) -> Self {
+        Self { error, partition: None }
+    }
+}
+
+impl Refusal {
+    /// Is this number in a reply, which may be about one partition, an error?
+    pub(super) fn check(
+        code: i16,
+        partition: impl FnOnce() -> Option<TopicPartition>,
+    ) -> Result<(), Self> {
+        let refused = |error| Err(Self { error, partition: partition() });
+        ResponseError::try_from_code(code).map_or(Ok(()), refused)
+    }
+}
 
 /// A client of one group's coordinator.
 pub(crate) struct Coordinator {
@@ -108,12 +133,19 @@ impl Coordinator {
         &mut self,
         timeout: Duration,
         request: impl FnOnce(i16) -> R,
-        read: impl FnOnce(R::Reply) -> Result<T, ResponseError>,
+        read: impl FnOnce(R::Reply) -> Result<T, Refusal>,
     ) -> WireResult<T> {
-        let what = self.what();
+        let group = self.what();
         let connection = self.connect()?;
         let reply = connection.call(timeout, request);
-        let result = reply.and_then(|r| read(r).map_err(|e| connection.refused::<R>(what, e)));
+        let refused = |Refusal { error, partition }| {
+            let what = match partition {
+                Some(partition) => format!("{partition} in {group}"),
+                None => group,
+            };
+            connection.refused::<R>(what, error)
+        };
+        let result = reply.and_then(|r| read(r).map_err(refused));
         if let Err(error) = &result
             && (error.lost_connection() || error.lost_coordinator())
         {

@@ -12,7 +12,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::coordinator::Coordinator;
+use super::coordinator::{Coordinator, Refusal};
 use super::error::WireResult;
 
 /// What a group's members have in common.
@@ -53,8 +53,8 @@ fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }
 
-fn checked<T>(code: i16, value: T) -> Result<T, ResponseError> {
-    ResponseError::try_from_code(code).map_or(Ok(value), Err)
+fn checked(code: i16) -> Result<(), Refusal> {
+    Refusal::check(code, || None)
 }
 
 impl Coordinator {
@@ -100,8 +100,7 @@ impl Coordinator {
                 let given = reply.member_id.to_string();
                 match ResponseError::try_from_code(reply.error_code) {
                     Some(ResponseError::MemberIdRequired) => return Ok(JoinReply::Id(given)),
-                    Some(error) => return Err(error),
-                    None => {}
+                    _ => checked(reply.error_code)?,
                 }
                 let leads = reply.leader == reply.member_id;
                 let members = reply.members.into_iter();
@@ -140,7 +139,10 @@ impl Coordinator {
                 .with_protocol_type(Some(kind.protocol_type.into()))
                 .with_protocol_name(Some(kind.protocol.into())),
         };
-        self.call(timeout, request, |reply| checked(reply.error_code, reply.assignment.to_vec()))
+        self.call(timeout, request, |reply| {
+            checked(reply.error_code)?;
+            Ok(reply.assignment.to_vec())
+        })
     }
 
     /// Says that the member lives.
@@ -154,7 +156,7 @@ impl Coordinator {
             .with_group_id(self.group_id())
             .with_generation_id(generation)
             .with_member_id(text(member));
-        self.call(timeout, |_| request, |reply| checked(reply.error_code, ()))
+        self.call(timeout, |_| request, |reply| checked(reply.error_code))
     }
 
     /// Leaves at once.
@@ -166,8 +168,8 @@ impl Coordinator {
             request.with_members(vec![identity.with_reason(reason)])
         };
         self.call(timeout, request, |reply| {
-            checked(reply.error_code, ())?;
-            reply.members.first().map_or(Ok(()), |member| checked(member.error_code, ()))
+            checked(reply.error_code)?;
+            reply.members.first().map_or(Ok(()), |member| checked(member.error_code))
         })
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -14,7 +13,7 @@ use kafka_protocol::messages::offset_fetch_response::OffsetFetchResponse;
 use kafka_protocol::messages::{GroupId, OffsetCommitRequest, OffsetFetchRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
-use super::coordinator::{Coordinator, Pauses};
+use super::coordinator::{Coordinator, Pauses, Refusal};
 use super::error::{WireError, WireResult};
 use crate::kafka::KafkaConfig;
 use crate::ports::{CommittedOffset, GroupMetadata, PortError, PortErrorKind, PortResult};
@@ -148,10 +147,13 @@ impl Coordinator {
             timeout,
             |_| request,
             |reply| {
-                let partitions = reply.topics.iter().flat_map(|t| &t.partitions);
-                let mut errors =
-                    partitions.filter_map(|p| ResponseError::try_from_code(p.error_code));
-                errors.next().map_or(Ok(()), Err)
+                for topic in &reply.topics {
+                    for p in &topic.partitions {
+                        let tp = || TopicPartition::new(topic.name.as_str(), p.partition_index);
+                        Refusal::check(p.error_code, || Some(tp()))?;
+                    }
+                }
+                Ok(())
             },
         )
     }
@@ -187,36 +189,28 @@ impl Coordinator {
 }
 
 /// Reads both shapes of the reply: of one group, and of several.
-fn read_offsets(reply: OffsetFetchResponse) -> Result<Offsets, ResponseError> {
-    let checked = |code| ResponseError::try_from_code(code).map_or(Ok(()), Err);
-    checked(reply.error_code)?;
-    let mut found = Vec::new();
+fn read_offsets(reply: OffsetFetchResponse) -> Result<Offsets, Refusal> {
+    Refusal::check(reply.error_code, || None)?;
+    let mut offsets = Offsets::new();
+    let mut read = |topic: &TopicName, partition, code, offset, metadata: Option<StrBytes>| {
+        let tp = TopicPartition::new(topic.as_str(), partition);
+        Refusal::check(code, || Some(tp.clone()))?;
+        if offset >= 0 {
+            let metadata = metadata.map_or_else(String::new, |m| m.to_string());
+            offsets.insert(tp, CommittedOffset { offset: Offset(offset), metadata });
+        }
+        Ok::<(), Refusal>(())
+    };
     for topic in reply.topics {
-        let partitions = topic.partitions.into_iter();
-        let read =
-            |p: kafka_protocol::messages::offset_fetch_response::OffsetFetchResponsePartition| {
-                (p.partition_index, p.error_code, p.committed_offset, p.metadata)
-            };
-        found.push((topic.name, partitions.map(read).collect::<Vec<_>>()));
-    }
-    for group in reply.groups {
-        checked(group.error_code)?;
-        for topic in group.topics {
-            let partitions = topic.partitions.into_iter();
-            let read = |p: kafka_protocol::messages::offset_fetch_response::OffsetFetchResponsePartitions| {
-                (p.partition_index, p.error_code, p.committed_offset, p.metadata)
-            };
-            found.push((topic.name, partitions.map(read).collect()));
+        for p in topic.partitions {
+            read(&topic.name, p.partition_index, p.error_code, p.committed_offset, p.metadata)?;
         }
     }
-    let mut offsets = Offsets::new();
-    for (topic, partitions) in found {
-        for (partition, code, offset, metadata) in partitions {
-            checked(code)?;
-            if offset >= 0 {
-                let metadata = metadata.map_or_else(String::new, |m| m.to_string());
-                let committed = CommittedOffset { offset: Offset(offset), metadata };
-                offsets.insert(TopicPartition::new(topic.as_str(), partition), committed);
+    for group in reply.groups {
+        Refusal::check(group.error_code, || None)?;
+        for topic in group.topics {
+            for p in topic.partitions {
+                read(&topic.name, p.partition_index, p.error_code, p.committed_offset, p.metadata)?;
             }
         }
     }
