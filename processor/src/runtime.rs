@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_connectors::{Backend, Clock, SharedBackend};
 use thalweg_txn::Guarantee;
@@ -41,9 +41,9 @@ pub use error::{RunError, StartError};
 pub(crate) use prepare::surroundings;
 pub(crate) use state::Engines;
 
-/// How long a worker that is to end waits for its group to settle, so that its last commit can be made: longer than a group needs
-/// to notice that a member is silent.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a worker that is to end looks whether its group has settled, so that its last commit can be made: for 10 s, longer
+/// than a group needs to notice that a member is silent.
+const CLOSE_ATTEMPTS: usize = 1000;
 const CLOSE_RETRY: Duration = Duration::from_millis(10);
 
 /// What to run, on what.
@@ -221,8 +221,7 @@ fn drive(mut worker: Worker, handle: &StopHandle) -> Result<(), RunError> {
             }
         }
     }
-    let begun = Instant::now();
-    while begun.elapsed() < CLOSE_PATIENCE {
+    for _ in 0..CLOSE_ATTEMPTS {
         if let Some(closed) = worker.try_close() {
             return closed;
         }
