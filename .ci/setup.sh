@@ -70,13 +70,20 @@ find_native_tools() {
     "macOS:           xcode-select --install && brew install llvm pkg-config"
 }
 
+# Where no script has built before: this clone, if all programs there are were built from it by hand.
+clone_of_programs() {
+  local programs=("$CARGO_TARGET_DIR"/release/*.d)
+  [ -e "${programs[0]}" ] || return 0
+  [ -n "$(grep -LF ": $PWD/" "${programs[@]}")" ] || echo "$PWD"
+}
+
 # Build output lies outside the clone, so that a second clone need not build the native libraries again.
 choose_target_folder() {
   export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/thalweg/target}
   mkdir -p "$CARGO_TARGET_DIR"
 
   # Cargo takes two clones of one workspace for the same and judges by file times: what another clone built must go.
-  if [ "$(cat "$CARGO_TARGET_DIR/clone" 2>/dev/null)" != "$PWD" ]; then
+  if [ "$(cat "$CARGO_TARGET_DIR/clone" 2>/dev/null || clone_of_programs)" != "$PWD" ]; then
     cargo clean --quiet --release --locked --workspace
     echo "$PWD" >"$CARGO_TARGET_DIR/clone"
   fi
