@@ -115,7 +115,12 @@ impl Input {
             if stopped() {
                 return Ok(());
             }
-            log(text, &fed?);
+            let fed = fed?;
+            log(text, &fed);
+            if self.follows && text.length().is_some_and(|length| length > fed.to) {
+                let input = text.path.display();
+                tracing::info!(%input, "the last line has no end yet and waits for it");
+            }
         }
         while self.follows && lengths.iter().any(Option::is_some) && !stopped() {
             std::thread::park_timeout(LOOK_INTERVAL);

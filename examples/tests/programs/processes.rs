@@ -12,7 +12,9 @@ const RUN: [&str; 3] = ["run", "--input", "-"];
 
 #[test]
 fn sigterm_sigint_and_sighup_commit_and_end_with_exit_code_0() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    // Under `nohup` the programs ignore hang-ups, as they should.
+    let hang_up = (!ignores_hang_up()).then_some(Signal::HUP);
+    for signal in [Signal::TERM, Signal::INT].into_iter().chain(hang_up) {
         let place = Place::new();
         // No commit is due before the end.
         let arguments =
@@ -27,6 +29,12 @@ fn sigterm_sigint_and_sighup_commit_and_end_with_exit_code_0() {
         let results = place.results(PROGRAM, &["run", "--until-end"]);
         assert_eq!(results, "2 a\n1 b\n");
     }
+}
+
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1)
 }
 
 #[test]
@@ -72,6 +80,7 @@ fn a_file_is_followed_and_a_line_waits_for_its_end() {
     let path = place.file("text", "a\nb");
     let mut running = place.start(PROGRAM, &[&RUN[..1], &["--input", "text"]].concat());
     running.wait_for("lines=1 skipped=0 from_byte=0 to_byte=2");
+    running.wait_for("the last line has no end yet and waits for it");
     let mut file = std::fs::File::options().append(true).open(path).unwrap();
     file.write_all(b"b\nc").unwrap();
     running.wait_for("lines=1 skipped=0 from_byte=2 to_byte=5");
