@@ -5,8 +5,8 @@ mod contract;
 
 use std::sync::Arc;
 
-use contract::contract;
 use contract::support::{Bench, START};
+use contract::{contract_of_all, contract_of_embedded, contract_tests};
 use thalweg_connectors::{LogBroker, LogMemory, LogOptions, ManualClock, MemBroker};
 
 fn clock() -> Arc<ManualClock> {
@@ -35,7 +35,18 @@ fn log_bench() -> Bench {
     bench
 }
 
-contract!(mem, mem_bench());
-contract!(log_on_memory, log_on_memory_bench());
+mod mem {
+    use super::*;
+    contract_of_embedded!(mem_bench());
+}
+
+mod log_on_memory {
+    use super::*;
+    contract_of_embedded!(log_on_memory_bench());
+}
+
 #[cfg(feature = "log")]
-contract!(log, log_bench());
+mod log {
+    use super::*;
+    contract_of_embedded!(log_bench());
+}

@@ -406,16 +406,19 @@ pub(crate) fn topics_are_created_once_and_checked(bench: &Bench) {
     for illegal in ["", ".", "..", "a/b", "ä", &"x".repeat(250)] {
         assert!(refused(topic(illegal, 1)).contains("a topic's name has"));
     }
-    let mut limit = topic("c", 1);
-    let max = "max.message.bytes".to_owned();
-    limit.config.insert(max, "many".into());
-    assert!(refused(limit).contains("\"many\", not a number"));
-
     let listed = admin.list().unwrap();
     let listed: Vec<_> = listed.iter().map(|t| (&*t.name, t.partitions)).collect();
     assert_eq!(listed, [("a", 1), ("b", 2)]);
     let described = admin.describe(&["b", "nope"]).unwrap();
     assert_eq!(described.keys().collect::<Vec<_>>(), ["b"]);
+}
+
+pub(crate) fn a_limit_that_is_no_number_is_refused(bench: &Bench) {
+    let config = [("max.message.bytes".to_owned(), "many".to_owned())].into();
+    let topic = NewTopic { name: "c".into(), partitions: 1, config };
+    let error = bench.backend.admin().unwrap().create(&[topic]).unwrap_err();
+    assert_eq!(error.kind(), PortErrorKind::Refused);
+    assert!(error.to_string().contains("\"many\", not a number"), "{error}");
 }
 
 pub(crate) fn a_topic_made_anew_has_another_identity(bench: &Bench) {

@@ -1,0 +1,64 @@
+//! The backend `kafka://` against a real broker: the contract of all backends, and what is Kafka's own.
+//!
+//! The broker is started by `integration-tests/kafka.sh`, which needs a JRE and Maven; without them these tests fail.
+#![cfg(feature = "kafka")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod contract;
+
+#[path = "kafka/broker.rs"]
+mod broker;
+#[path = "kafka/scoped.rs"]
+mod scoped;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contract::support::{Bench, Control, START};
+use contract::{contract_of_all, contract_tests};
+use scoped::Scoped;
+use thalweg_connectors::{FaultPlan, ManualClock, SharedBackend, SystemClock, open_with};
+
+/// The cluster, with settings.
+fn cluster(settings: &[(&str, &str)]) -> SharedBackend {
+    let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    let settings: BTreeMap<_, _> = settings.collect();
+    let url = format!("kafka://{}", broker::address());
+    open_with(&url, Arc::new(SystemClock::new()), &settings).unwrap()
+}
+
+/// A part of the cluster that no other test sees.
+fn bench() -> Bench {
+    bench_with(&[])
+}
+
+fn bench_with(settings: &[(&str, &str)]) -> Bench {
+    Bench {
+        backend: Arc::new(Scoped::new(cluster(settings))),
+        clock: Arc::new(ManualClock::new(START)),
+        control: Box::new(NoControl),
+        _keep: None,
+    }
+}
+
+/// Nobody plans the faults of a cluster.
+struct NoControl;
+
+impl Control for NoControl {
+    fn set_faults(&self, _: FaultPlan) {
+        panic!("a cluster has no planned faults");
+    }
+
+    fn faults_left(&self) -> usize {
+        0
+    }
+
+    fn expel(&self, _: &str, _: &str) -> bool {
+        panic!("a cluster expels members by itself");
+    }
+}
+
+mod as_every_backend {
+    use super::*;
+    contract_of_all!(bench());
+}

@@ -1,0 +1,70 @@
+//! The broker of these tests: started once, stopped when they are over.
+//!
+//! `THALWEG_TEST_KAFKA` names one that runs already, as `host:port`; it has to be one that `integration-tests/kafka.sh` started,
+//! with `--fast-groups`.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Where the script lies.
+pub(crate) fn script() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../integration-tests/kafka.sh")
+}
+
+/// The broker's address.
+pub(crate) fn address() -> &'static str {
+    static ADDRESS: OnceLock<String> = OnceLock::new();
+    ADDRESS.get_or_init(|| std::env::var("THALWEG_TEST_KAFKA").unwrap_or_else(|_| start()))
+}
+
+/// The port of the broker's own listener; 200 above it is the one that speaks of a proxy 300 above it.
+pub(crate) fn port() -> u16 {
+    let (_, port) = address().rsplit_once(':').unwrap();
+    port.parse().unwrap()
+}
+
+/// Runs one of Kafka's tools, with something on its standard input; gives what it prints.
+pub(crate) fn run(class: &str, arguments: &[&str], input: &str) -> String {
+    let mut tool = Command::new(script());
+    tool.arg("run").arg(class).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut tool = tool.spawn().unwrap();
+    std::io::Write::write_all(&mut tool.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{class} failed");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
+fn start() -> String {
+    let candidates = (20_000..31_000).step_by(400).map(|p| p + (std::process::id() % 90) as u16);
+    let all_free = |p: &u16| (0..=300).step_by(100).all(|shift| is_free(p + shift));
+    let port = candidates.into_iter().find(all_free).expect("some ports are free").to_string();
+    let started = Command::new(script())
+        .args(["start", "--fast-groups", "--fresh", "--port", &port])
+        .output()
+        .expect("bash runs");
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(
+        started.status.success(),
+        "no broker for these tests: they need a JRE 17 or newer and Maven \
+         (Debian: apt-get install default-jre-headless maven)\n{said}"
+    );
+    // Tests have no end of their own: another process waits for ours, and stops the broker.
+    let guard = "trap '' INT HUP; while kill -0 $1 2>/dev/null; do sleep 0.5; done; exec $2 stop --wipe --port $3";
+    let pid = std::process::id().to_string();
+    Command::new("setsid")
+        .args(["bash", "-c", guard, "guard", &pid])
+        .arg(script())
+        .arg(&port)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    String::from_utf8(started.stdout).unwrap().trim().to_owned()
+}
