@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use thalweg_connectors::*;
 
 /// How soon a group notices that a member is silent.
-pub(crate) const SESSION: Duration = Duration::from_secs(1);
+pub(crate) const SESSION: Duration = Duration::from_secs(2);
 /// Nothing that is tested takes as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -19,6 +19,9 @@ use super::codec::CodecError;
 use crate::kafka::assignor::Work;
 use crate::ports::{GroupEvent, GroupMetadata, PortError, PortErrorKind, PortResult, Share};
 
+#[cfg(test)]
+mod tests;
+
 /// How a membership ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Closing {
@@ -130,6 +133,8 @@ impl State {
         for share in shares {
             self.to_revoke.remove(share);
             self.leaving.remove(share);
+            // It was lost in the meantime: the worker has dropped it already.
+            self.lost.remove(share);
             self.rejoin |= self.told.remove(share);
         }
         Ok(())
