@@ -1,16 +1,13 @@
 //! Groups on Kafka: who works on what, whatever happens to members, connections and brokers.
 //!
-//! What needs a broker runs against the one that `THALWEG_TEST_KAFKA` names, and says so when there is none:
-//!
-//! ```text
-//! export THALWEG_TEST_KAFKA=$(integration-tests/kafka.sh start --fast-groups)
-//! ```
-//!
-//! `--fast-groups` allows session timeouts of a second.
+//! The broker is started by `integration-tests/kafka.sh`, which needs a JRE and Maven; without them these tests fail.
 
 #![cfg(feature = "kafka")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[allow(dead_code, reason = "it is shared with the tests of the backend, which ask more of it")]
+#[path = "kafka/broker.rs"]
+mod broker;
 #[path = "kafka_group/endings.rs"]
 mod endings;
 #[path = "kafka_group/fencing.rs"]

@@ -4,24 +4,47 @@ use thalweg_connectors::*;
 
 use super::support::*;
 
+/// What is tried: who commits for which partition, and what comes of it outside of transactions and inside of one.
+type Case<'a> = (&'a str, i32, &'a GroupMetadata, Try, Try);
+type Try = Result<(), PortErrorKind>;
+const FENCED: Try = Err(PortErrorKind::Fenced);
+
+fn plainly(producer: &mut dyn Producer, partition: i32, who: &GroupMetadata) -> Try {
+    producer.commit_offsets(&offsets(partition, 7), who).map_err(|e| e.kind())
+}
+
+fn in_a_transaction(producer: &mut dyn Producer, partition: i32, who: &GroupMetadata) -> Try {
+    producer.begin().unwrap();
+    let sent = producer.send_offsets(&offsets(partition, 7), who).map_err(|e| e.kind());
+    match sent {
+        Ok(()) => drop(producer.commit().unwrap()),
+        Err(_) => producer.abort().unwrap(),
+    }
+    sent
+}
+
 #[test]
 fn only_a_current_member_in_the_current_generation_commits() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let (group, all) = (fresh_group("fencing"), shares(&[8]));
     let join = || Worker::join(config(&broker), &group, &all);
-    let mut producer = committer(config(&broker));
-    let mut commit = |partition, next, who: &GroupMetadata| {
-        producer.commit_offsets(&offsets(partition, next), who).map_err(|e| e.kind())
+    let mut plain = committer(config(&broker));
+    let mut transactions = transactional(config(&broker), &group);
+    let mut check = |cases: &[Case<'_>]| {
+        for (what, partition, who, outside, inside) in cases {
+            assert_eq!(plainly(plain.as_mut(), *partition, who), *outside, "{what}");
+            let tried = in_a_transaction(transactions.as_mut(), *partition, who);
+            assert_eq!(tried, *inside, "{what}, in a transaction");
+        }
     };
-    let fenced = Err(PortErrorKind::Fenced);
     let nobody = GroupMetadata { group: group.clone(), member: String::new(), generation: -1 };
-    assert_eq!(commit(0, 1, &nobody), Ok(()), "nobody is a member yet");
-
     let mut first = join();
-    assert_eq!(commit(0, 2, &first.member.metadata()), fenced, "it is no member yet, and says so");
+    let newcomer = first.member.metadata();
+    check(&[("a member that has not joined yet", 0, &newcomer, FENCED, FENCED)]);
     until(&mut [&mut first], "one has all", |w| owns(w) == [8]);
-    let old = first.member.metadata();
-    assert_eq!(commit(0, 2, &old), Ok(()), "the current generation");
+    let old = first.hold();
+    check(&[("a lone member", 0, &old, Ok(()), Ok(()))]);
+    first.member.let_go();
 
     let mut second = join();
     until(&mut [&mut first, &mut second], "both have half", |w| owns(w) == [4, 4]);
@@ -30,30 +53,27 @@ fn only_a_current_member_in_the_current_generation_commits() {
     let gone = second.owned.first().unwrap().partition;
     let newer = GroupMetadata { generation: now.generation + 1, ..now.clone() };
     let stranger = GroupMetadata { member: "worker-of-nobody".to_owned(), ..now.clone() };
-    let cases = [
-        ("current generation, own partition", kept, &now, Ok(())),
-        ("older generation, partition kept since", kept, &old, fenced),
-        ("older generation, partition lost", gone, &old, fenced),
-        ("newer generation", kept, &newer, fenced),
-        ("unknown member", kept, &stranger, fenced),
-        ("no member, while the group has some", kept, &nobody, fenced),
-        // The broker fences members, not tasks: that it is not done is up to the member.
-        ("current generation, partition of another", gone, &now, Ok(())),
-    ];
-    for (what, partition, who, expected) in cases {
-        assert_eq!(commit(partition, 7, who), expected, "{what}");
-    }
+    check(&[
+        ("current generation, own partition", kept, &now, Ok(()), Ok(())),
+        ("older generation, partition kept since", kept, &old, FENCED, FENCED),
+        ("older generation, partition lost", gone, &old, FENCED, FENCED),
+        ("newer generation", kept, &newer, FENCED, FENCED),
+        ("unknown member", kept, &stranger, FENCED, FENCED),
+        // The broker fences members, not tasks: these two are up to the member.
+        ("current generation, partition of another", gone, &now, Ok(()), Ok(())),
+        ("no member, while the group has some", kept, &nobody, FENCED, Ok(())),
+    ]);
     first.member.let_go();
 
     second.member.leave().unwrap();
-    assert_eq!(commit(gone, 8, &second.member.metadata()), fenced, "a member that has left");
+    check(&[("a member that has left", gone, &second.member.metadata(), FENCED, FENCED)]);
     first.member.leave().unwrap();
-    assert_eq!(commit(kept, 9, &nobody), Ok(()), "nobody is a member any more");
+    check(&[("nobody, in a group without members", kept, &nobody, Ok(()), Ok(()))]);
 }
 
 #[test]
 fn what_was_committed_is_read_back_with_its_metadata() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let group = fresh_group("read-back");
     let mut producer = committer(config(&broker));
     let mut member = Worker::join(config(&broker), &group, &shares(&[1]));
@@ -73,7 +93,7 @@ fn what_was_committed_is_read_back_with_its_metadata() {
 
 #[test]
 fn an_offset_of_a_topic_that_is_not_there_is_refused_by_name() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let group = fresh_group("no-topic");
     let mut producer = committer(config(&broker));
     let mut member = Worker::join(config(&broker), &group, &shares(&[1]));

@@ -8,7 +8,7 @@ use super::support::*;
 
 #[test]
 fn one_member_becomes_three_and_one_again_and_no_share_is_ever_owned_twice() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let (group, all) = (fresh_group("one-three-one"), shares(&[6, 3]));
     let join = || Worker::join(config(&broker), &group, &all);
 
@@ -39,7 +39,7 @@ fn one_member_becomes_three_and_one_again_and_no_share_is_ever_owned_twice() {
 
 #[test]
 fn a_share_whose_release_is_withheld_stays_and_everything_else_goes_on() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let (group, all) = (fresh_group("withheld"), shares(&[4]));
     let join = || Worker::join(config(&broker), &group, &all);
     let mut first = join();
@@ -68,7 +68,7 @@ fn a_share_whose_release_is_withheld_stays_and_everything_else_goes_on() {
 
 #[test]
 fn nobody_joins_while_a_commit_holds_the_generation() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let (group, all) = (fresh_group("held"), shares(&[4]));
     let join = || Worker::join(config(&broker), &group, &all);
     let mut first = join();
@@ -91,7 +91,7 @@ fn nobody_joins_while_a_commit_holds_the_generation() {
 
 #[test]
 fn between_two_generations_there_is_none_to_commit_in() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let (group, all) = (fresh_group("between"), shares(&[4]));
     let mut first = Worker::join(config(&broker), &group, &all);
     assert_eq!(first.member.hold().unwrap(), None, "it has only just asked to join");
@@ -115,7 +115,7 @@ fn between_two_generations_there_is_none_to_commit_in() {
 
 #[test]
 fn members_whose_tasks_differ_are_refused() {
-    let Some(broker) = broker() else { return };
+    let broker = broker();
     let group = fresh_group("differ");
     let mut first = Worker::join(config(&broker), &group, &shares(&[4]));
     until(&mut [&mut first], "one has all", |w| owns(w) == [4]);

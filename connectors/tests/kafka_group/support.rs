@@ -11,16 +11,9 @@ pub(crate) const SESSION: Duration = Duration::from_secs(2);
 /// Nothing that is tested takes as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The broker to test with. Says so when there is none.
-pub(crate) fn broker() -> Option<String> {
-    let broker = std::env::var("THALWEG_TEST_KAFKA").ok().filter(|b| !b.is_empty());
-    if broker.is_none() {
-        eprintln!(
-            "NOT TESTED: this needs a broker; set THALWEG_TEST_KAFKA to what \
-             `integration-tests/kafka.sh start --fast-groups` prints"
-        );
-    }
-    broker
+/// The address of the broker.
+pub(crate) fn broker() -> String {
+    crate::broker::address().to_owned()
 }
 
 /// Quick settings for a broker at this address.
@@ -203,17 +196,28 @@ fn assert_disjoint(workers: &[&mut Worker]) {
 /// The topic whose offsets are committed; it is made when it is not there.
 pub(crate) const TOPIC: &str = "group-tests";
 
-/// A producer outside of transactions.
-pub(crate) fn committer(config: KafkaConfig) -> Box<dyn Producer> {
+fn producer(config: KafkaConfig, transactional_id: Option<String>) -> Box<dyn Producer> {
     let backend = KafkaBackend::new(config);
     let (name, partitions, config) = (TOPIC.to_owned(), 8, BTreeMap::new());
     backend.admin().unwrap().create(&[NewTopic { name, partitions, config }]).unwrap();
     let options = ProducerOptions {
-        transactional_id: None,
+        transactional_id,
         transaction_timeout: Duration::from_secs(10),
         client_id: "committer".to_owned(),
     };
     backend.producer(&options).unwrap()
+}
+
+/// A producer outside of transactions.
+pub(crate) fn committer(config: KafkaConfig) -> Box<dyn Producer> {
+    producer(config, None)
+}
+
+/// A producer of transactions.
+pub(crate) fn transactional(config: KafkaConfig, id: &str) -> Box<dyn Producer> {
+    let mut producer = producer(config, Some(id.to_owned()));
+    producer.init_transactions().unwrap();
+    producer
 }
 
 pub(crate) fn offsets(partition: i32, next: i64) -> BTreeMap<TopicPartition, CommittedOffset> {
