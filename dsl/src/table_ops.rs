@@ -142,7 +142,10 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KTable<K, V> {
             graph.store_name(prefix);
         }
         let kept = materialized.zip(queryable.as_ref());
-        // no closure: the store's place is the caller's
+        #[expect(
+            clippy::manual_map,
+            reason = "in a closure the store's place would not be the caller's"
+        )]
         let store = match &kept {
             Some((materialized, name)) => Some(row_store(graph, name, materialized, &serdes).store),
             None => None,

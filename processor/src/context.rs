@@ -95,7 +95,12 @@ impl Shared {
 
     /// ` at TOPIC-PARTITION@OFFSET` for messages; nothing inside a punctuation.
     pub(crate) fn place(&self) -> String {
-        self.origin.as_ref().map_or_else(String::new, |tp| format!(" at {tp}@{}", self.offset))
+        self.source_record().map_or_else(String::new, |record| format!(" at {record}"))
+    }
+
+    /// `TOPIC-PARTITION@OFFSET` of the record under way; `None` inside a punctuation.
+    pub(crate) fn source_record(&self) -> Option<String> {
+        self.origin.as_ref().map(|tp| format!("{tp}@{}", self.offset))
     }
 }
 

@@ -81,7 +81,8 @@ impl Shared {
         self.dropped += 1;
         if let Some(records) = log.note(node, why, self.wall_time) {
             let detail = detail.map(tracing::field::display);
-            tracing::warn!(task = %self.task, %node, at = %self.place(), why, detail, records, "dropped records");
+            let at = self.source_record().map(tracing::field::display);
+            tracing::warn!(task = %self.task, %node, at, why, detail, records, "dropped records");
         }
     }
 }

@@ -32,8 +32,7 @@ pub enum StartError {
     NoWorkers,
     /// Transactions would time out before they are committed.
     #[error(
-        "`commit.interval.ms` ({} ms) has to be shorter than the transaction timeout ({} ms)",
-        interval.as_millis(), timeout.as_millis()
+        "`commit.interval.ms` ({interval:?}) has to be shorter than the transaction timeout ({timeout:?})"
     )]
     CommitInterval {
         /// The commit interval.

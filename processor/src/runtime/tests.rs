@@ -79,7 +79,7 @@ fn mistakes_are_found_at_the_start() {
     let mut slow = config();
     slow.commit_interval = Some(Duration::from_secs(60));
     let text = start(slow).to_string();
-    assert!(text.contains("`commit.interval.ms` (60000 ms) has to be shorter"), "{text}");
+    assert!(text.contains("`commit.interval.ms` (60s) has to be shorter"), "{text}");
     let empty = World::new(&[("line", 1)]);
     let error = Streams::start(spec(&empty, counting(), config())).err().unwrap();
     let text = error.to_string();

@@ -67,7 +67,7 @@ fn a_flood_of_dropped_records_is_one_line_per_interval_and_counted_one_by_one() 
         assert_eq!(around.metrics.snapshot().records_dropped, 100);
         let lines = warnings.take();
         assert_eq!(lines.len(), 1, "{lines:?}");
-        for part in ["node=count ", "user code failed", "at= at lines-0@0 ", "records=1 "] {
+        for part in ["node=count ", "user code failed", "at=lines-0@0 ", "records=1 "] {
             assert!(lines[0].contains(part), "{part}: {lines:?}");
         }
 
