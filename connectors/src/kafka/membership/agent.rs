@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
@@ -23,6 +24,9 @@ const KIND: Kind = Kind { protocol_type: "thalweg", protocol: "thalweg-sticky" }
 
 /// Leaving must not hold up the end of a process.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
+
+/// It is woken when there is something to do; it looks now and then nevertheless.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// What the worker and the thread share.
 #[derive(Debug)]
@@ -80,6 +84,22 @@ impl Shared {
     }
 }
 
+/// Says so when the thread ends by a panic: a member that does nothing any more must not look like one that waits.
+struct Watchdog(Arc<Shared>);
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why = "the membership thread has panicked; what it said is in the log";
+            let mut state = self.0.state();
+            state.fail(PortErrorKind::Fatal, why.to_owned());
+            state.end(Err(why.to_owned()));
+            drop(state);
+            self.0.nudge();
+        }
+    }
+}
+
 /// What the thread does next.
 enum Step {
     Join(Joining),
@@ -105,6 +125,7 @@ pub(super) struct Agent {
 impl Agent {
     /// Runs until the membership ends.
     pub(super) fn run(mut self) {
+        let _watchdog = Watchdog(Arc::clone(&self.shared));
         while let Some(step) = self.next_step() {
             let done = match step {
                 Step::Join(joining) => self.join(joining),
@@ -128,20 +149,20 @@ impl Agent {
                 return None;
             }
             let now = Instant::now();
-            let mut due = self.retry_at;
+            let mut due = Some(self.retry_at);
             if now >= self.retry_at {
                 if let Some(joining) = state.begin_join() {
                     return Some(Step::Join(joining));
                 }
-                due = self.beat_at;
-                if let Some((generation, member)) = state.settled().filter(|_| now >= self.beat_at)
-                {
+                let settled = state.settled();
+                due = settled.is_some().then_some(self.beat_at);
+                if let Some((generation, member)) = settled.filter(|_| now >= self.beat_at) {
                     return Some(Step::Beat { generation, member });
                 }
             }
-            // While a commit holds a generation that is lost, nothing is due.
-            let patience = due.saturating_duration_since(now).max(Duration::from_millis(1));
-            let waited = self.shared.changed.wait_timeout(state, patience);
+            // A commit that holds a generation that is lost: nothing is due until it lets go.
+            let patience = due.map_or(Duration::MAX, |due| due.saturating_duration_since(now));
+            let waited = self.shared.changed.wait_timeout(state, patience.min(IDLE));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -156,14 +177,15 @@ impl Agent {
         };
         let metadata = codec::encode_candidate(&me, self.digest);
         let joined = loop {
+            // From here on its end can interrupt the request: what comes before is looked at here.
+            self.coordinator.connect()?;
+            if self.shared.state().closing().is_some() {
+                return Ok(());
+            }
             match self.coordinator.join(&KIND, &me.id, metadata.clone())? {
                 JoinReply::Joined(joined) => break joined,
                 JoinReply::Id(id) => {
-                    let mut state = self.shared.state();
-                    state.named(&id);
-                    if state.closing().is_some() {
-                        return Ok(());
-                    }
+                    self.shared.state().named(&id);
                     me.id = id;
                 }
             }

@@ -15,6 +15,9 @@ use kafka_protocol::protocol::StrBytes;
 use super::coordinator::{Coordinator, Refusal};
 use super::error::WireResult;
 
+/// What the broker may need on top of the time that it waits for the others.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// What a group's members have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
@@ -82,7 +85,7 @@ impl Coordinator {
     ) -> WireResult<JoinReply> {
         let config = self.config();
         let (session, rebalance) = (config.session_timeout, config.rebalance_timeout);
-        let timeout = rebalance + config.request_timeout;
+        let timeout = rebalance + config.request_timeout.min(GRACE);
         let protocol = JoinGroupRequestProtocol::default()
             .with_name(kind.protocol.into())
             .with_metadata(metadata.into());
@@ -122,7 +125,7 @@ impl Coordinator {
         plans: Vec<(String, Vec<u8>)>,
     ) -> WireResult<Vec<u8>> {
         let config = self.config();
-        let timeout = config.rebalance_timeout + config.request_timeout;
+        let timeout = config.rebalance_timeout + config.request_timeout.min(GRACE);
         let plan = |(member, plan): (String, Vec<u8>)| {
             SyncGroupRequestAssignment::default()
                 .with_member_id(StrBytes::from_string(member))
