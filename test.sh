@@ -4,6 +4,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/.ci/setup.sh"
 
+find_broker_tools
+
 report='' failed=0
 
 step() { # NAME COMMAND [ARGUMENT...]

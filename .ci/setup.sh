@@ -52,9 +52,22 @@ has_libclang() {
   return 1
 }
 
-find_native_tools() {
-  local missing sudo=''
-  missing=$({ missing_native_tools >/dev/null 2>&1; } 3>&1 | tr '\n' ' ')
+# What the tests start a real Apache Kafka with: see integration-tests/kafka.sh.
+missing_broker_tools() {
+  command -v mvn || echo maven >&3
+  local java version
+  for java in "${JAVA_HOME:-/nowhere}/bin/java" "$(command -v java)" /usr/lib/jvm/*/bin/java; do
+    version=$("$java" -version 2>&1 | sed -n '1s/.*version "\([0-9]*\).*/\1/p')
+    [ "${version:-0}" -lt 17 ] || return 0
+  done
+  echo default-jre-headless >&3
+}
+
+# Installs what a probe misses, or says what to install: PROBE PURPOSE [LINE...]
+install_missing() {
+  local probe=$1 purpose=$2 missing sudo=''
+  shift 2
+  missing=$({ $probe >/dev/null 2>&1; } 3>&1 | tr '\n' ' ')
   [ -n "$missing" ] || return 0
   [ "$(id -u)" = 0 ] || sudo='sudo -n'
   if command -v apt-get >/dev/null && ${sudo:-} true 2>/dev/null; then
@@ -62,12 +75,22 @@ find_native_tools() {
     $sudo apt-get -qq update </dev/null
     $sudo env DEBIAN_FRONTEND=noninteractive \
       apt-get -qq install -y --no-install-recommends $missing </dev/null >/dev/null
-    missing=$({ missing_native_tools >/dev/null 2>&1; } 3>&1 | tr '\n' ' ')
+    missing=$({ $probe >/dev/null 2>&1; } 3>&1 | tr '\n' ' ')
   fi
-  [ -z "$missing" ] || die "needed to build RocksDB and librdkafka, and not found: $missing" \
-    "Debian, Ubuntu:  sudo apt-get install -y $missing" \
+  [ -z "$missing" ] || die "needed $purpose, and not found: $missing" \
+    "Debian, Ubuntu:  sudo apt-get install -y $missing" "$@"
+}
+
+find_native_tools() {
+  install_missing missing_native_tools 'to build RocksDB and librdkafka' \
     "Fedora:          sudo dnf install -y gcc-c++ make pkgconf zlib-devel clang-devel" \
     "macOS:           xcode-select --install && brew install llvm pkg-config"
+}
+
+find_broker_tools() {
+  install_missing missing_broker_tools 'to test against a real Apache Kafka' \
+    "Fedora:          sudo dnf install -y maven java-latest-openjdk-headless" \
+    "macOS:           brew install maven openjdk"
 }
 
 # Where no script has built before: this clone, if all programs there are were built from it by hand.
