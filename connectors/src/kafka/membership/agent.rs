@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
 
-use super::codec::{self, Digest, Order};
+use super::codec::{self, Digest, Order, Topics};
 use super::state::{Closing, Joining, State};
 use crate::kafka::assignor::{Candidate, assign};
 use crate::kafka::wire::{
@@ -20,7 +20,13 @@ use crate::kafka::wire::{
 use crate::ports::{PortErrorKind, Share};
 
 /// How the group shares its work. All members have to agree on it, so another way needs another name.
-const KIND: Kind = Kind { protocol_type: "thalweg", protocol: "thalweg-sticky" };
+///
+/// Who names its topics is a consumer to Kafka, and its tools show the group. Of consumers that name no topics the broker would
+/// delete the offsets, in use or not, a week after they were committed: these are a group of another kind.
+fn kind(topics: &Topics) -> Kind {
+    let protocol_type = if topics.is_empty() { "thalweg" } else { "consumer" };
+    Kind { protocol_type, protocol: "thalweg-sticky" }
+}
 
 /// Leaving must not hold up the end of a process.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
@@ -115,6 +121,8 @@ pub(super) struct Agent {
     /// All shares of the group.
     pub(super) shares: BTreeSet<Share>,
     pub(super) digest: Digest,
+    /// What is read for each group of them.
+    pub(super) topics: Topics,
     /// When the next heartbeat is due.
     pub(super) beat_at: Instant,
     /// After a failure: when to try again.
@@ -175,14 +183,15 @@ impl Agent {
             owned: joining.owned,
             target: joining.target,
         };
-        let metadata = codec::encode_candidate(&me, self.digest);
+        let kind = kind(&self.topics);
+        let metadata = codec::encode_candidate(&me, self.digest, &self.topics);
         let joined = loop {
             // From here on its end can interrupt the request: what comes before is looked at here.
             self.coordinator.connect()?;
             if self.shared.state().closing().is_some() {
                 return Ok(());
             }
-            match self.coordinator.join(&KIND, &me.id, metadata.clone())? {
+            match self.coordinator.join(&kind, &me.id, metadata.clone())? {
                 JoinReply::Joined(joined) => break joined,
                 JoinReply::Id(id) => {
                     self.shared.state().named(&id);
@@ -193,7 +202,7 @@ impl Agent {
         let plans =
             joined.members.as_ref().map_or_else(Vec::new, |members| self.lead(&joined, members));
         let asked = Instant::now();
-        let order = self.coordinator.sync(&KIND, &joined, plans)?;
+        let order = self.coordinator.sync(&kind, &joined, plans)?;
         let config = self.coordinator.config();
         self.beat_at = Instant::now() + config.heartbeat_interval;
         let mut state = self.shared.state();
@@ -243,7 +252,7 @@ impl Agent {
         );
         let work = candidates.iter().map(|c| &c.id).zip(plan.into_iter().map(Order::Work));
         let all = work.chain(orders);
-        all.map(|(id, order)| (id.clone(), codec::encode_order(&order))).collect()
+        all.map(|(id, order)| (id.clone(), codec::encode_order(&order, &self.topics))).collect()
     }
 
     fn disagreement(&self, other: Digest) -> String {

@@ -10,10 +10,13 @@
 //! | down, version 1, kind 0 | now, target |
 //! | down, version 1, kind 1 | why the member cannot take part, as text |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kafka_protocol::messages::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
-use kafka_protocol::protocol::Encodable;
+use kafka_protocol::messages::consumer_protocol_assignment::TopicPartition as Assigned;
+use kafka_protocol::messages::{
+    ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicName,
+};
+use kafka_protocol::protocol::{Encodable, StrBytes};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kafka::assignor::{Candidate, Work};
@@ -45,6 +48,9 @@ pub(super) enum CodecError {
     Garbled(&'static str),
 }
 
+/// The input topics of each group of shares.
+pub(super) type Topics = BTreeMap<u32, Vec<String>>;
+
 /// All shares of the group, in short: members whose digests differ must not share work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Digest {
@@ -73,7 +79,9 @@ pub(super) enum Order {
 }
 
 /// What a member says of itself when it joins.
-pub(super) fn encode_candidate(me: &Candidate, all: Digest) -> Vec<u8> {
+///
+/// It names its topics, too: the broker deletes offsets of topics that nobody in a group of consumers names, when they are old.
+pub(super) fn encode_candidate(me: &Candidate, all: Digest, topics: &Topics) -> Vec<u8> {
     let mut ours = vec![VERSION];
     ours.extend_from_slice(&me.process.to_be_bytes());
     ours.extend_from_slice(&me.generation.to_be_bytes());
@@ -81,7 +89,10 @@ pub(super) fn encode_candidate(me: &Candidate, all: Digest) -> Vec<u8> {
     put_number(&mut ours, all.count);
     put_shares(&mut ours, &me.owned);
     put_shares(&mut ours, &me.target);
+    let topics: BTreeSet<&String> = topics.values().flatten().collect();
+    let topics = topics.into_iter().map(|t| StrBytes::from_string(t.clone()));
     let envelope = ConsumerProtocolSubscription::default()
+        .with_topics(topics.collect())
         .with_user_data(Some(ours.into()))
         .with_generation_id(me.generation);
     enveloped(SUBSCRIPTION, &envelope)
@@ -102,11 +113,17 @@ pub(super) fn decode_candidate(id: &str, bytes: &[u8]) -> Result<(Candidate, Dig
     Ok((Candidate { id: id.to_owned(), process, generation, owned, target }, all))
 }
 
-/// What the leader says to a member.
-pub(super) fn encode_order(order: &Order) -> Vec<u8> {
+/// What the leader says to a member. For standard tools it also says which partitions that means.
+pub(super) fn encode_order(order: &Order, topics: &Topics) -> Vec<u8> {
     let mut ours = vec![VERSION];
+    let mut partitions: BTreeMap<&String, Vec<i32>> = BTreeMap::new();
     match order {
         Order::Work(work) => {
+            for share in &work.now {
+                for topic in topics.get(&share.group).into_iter().flatten() {
+                    partitions.entry(topic).or_default().push(share.partition);
+                }
+            }
             ours.push(PLAN);
             put_shares(&mut ours, &work.now);
             put_shares(&mut ours, &work.target);
@@ -116,7 +133,13 @@ pub(super) fn encode_order(order: &Order) -> Vec<u8> {
             ours.extend_from_slice(why.as_bytes());
         }
     }
-    let envelope = ConsumerProtocolAssignment::default().with_user_data(Some(ours.into()));
+    let assigned = |(topic, partitions): (&String, Vec<i32>)| {
+        let topic = TopicName(StrBytes::from_string(topic.clone()));
+        Assigned::default().with_topic(topic).with_partitions(partitions)
+    };
+    let envelope = ConsumerProtocolAssignment::default()
+        .with_assigned_partitions(partitions.into_iter().map(assigned).collect())
+        .with_user_data(Some(ours.into()));
     enveloped(ASSIGNMENT, &envelope)
 }
 
@@ -282,6 +305,11 @@ mod tests {
         }
     }
 
+    fn topics() -> Topics {
+        let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        [(0, names(&["views", "users"])), (1, names(&["clicks"]))].into()
+    }
+
     fn sets() -> impl Strategy<Value = BTreeSet<Share>> {
         let share = (0..5u32, 0..400i32).prop_map(|(group, partition)| Share { group, partition });
         prop::collection::btree_set(share, 0..40)
@@ -298,7 +326,7 @@ mod tests {
     #[test]
     fn a_newer_version_is_named() {
         let all = Digest::of(&me().owned);
-        let bytes = encode_candidate(&me(), all);
+        let bytes = encode_candidate(&me(), all, &Topics::new());
         // The process follows the version.
         let at = bytes.windows(17).position(|w| w[0] == VERSION && w[1..] == 7u128.to_be_bytes());
         let mut newer = bytes;
@@ -307,10 +335,27 @@ mod tests {
         assert_eq!(error, CodecError::Newer(9));
         assert!(error.to_string().contains("one release of the library"), "{error}");
 
-        let mut order = encode_order(&Order::Work(Work::default()));
+        let mut order = encode_order(&Order::Work(Work::default()), &Topics::new());
         let ours = order.len() - 4;
         order[ours] = 2;
         assert_eq!(decode_order(&order), Err(CodecError::Newer(2)));
+    }
+
+    #[test]
+    fn standard_tools_see_topics_and_partitions() {
+        use kafka_protocol::protocol::Decodable;
+        let up = encode_candidate(&me(), Digest::of(&me().owned), &topics());
+        let up = ConsumerProtocolSubscription::decode(&mut &up[2..], SUBSCRIPTION).unwrap();
+        let named: Vec<&str> = up.topics.iter().map(|t| t.as_str()).collect();
+        assert_eq!(named, ["clicks", "users", "views"]);
+        let work = Work { now: me().owned, target: me().target };
+        let down = encode_order(&Order::Work(work), &topics());
+        let down = ConsumerProtocolAssignment::decode(&mut &down[2..], ASSIGNMENT).unwrap();
+        let assigned = down.assigned_partitions.iter();
+        let assigned: Vec<_> = assigned.map(|a| (a.topic.as_str(), &a.partitions[..])).collect();
+        let expected: [(&str, &[i32]); 3] =
+            [("clicks", &[300]), ("users", &[0, 1, 2]), ("views", &[0, 1, 2])];
+        assert_eq!(assigned, expected);
     }
 
     #[test]
@@ -336,19 +381,19 @@ mod tests {
         ) {
             let said = Candidate { process, generation, owned, target, ..me() };
             let all = Digest { hash, count };
-            let heard = decode_candidate("worker-1", &encode_candidate(&said, all));
+            let heard = decode_candidate("worker-1", &encode_candidate(&said, all, &topics()));
             prop_assert_eq!(heard, Ok((said.clone(), all)));
             let work = Order::Work(Work { now: said.owned, target: said.target });
-            prop_assert_eq!(decode_order(&encode_order(&work)), Ok(work));
+            prop_assert_eq!(decode_order(&encode_order(&work, &topics())), Ok(work));
             let refused = Order::Refused("because".into());
-            prop_assert_eq!(decode_order(&encode_order(&refused)), Ok(refused));
+            prop_assert_eq!(decode_order(&encode_order(&refused, &topics())), Ok(refused));
         }
 
         #[test]
         fn damaged_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), cut in 0..80usize) {
             drop(decode_candidate("x", &bytes));
             drop(decode_order(&bytes));
-            let whole = encode_candidate(&me(), Digest::of(&me().owned));
+            let whole = encode_candidate(&me(), Digest::of(&me().owned), &topics());
             // What Kafka adds behind ours is not read.
             let cut = cut % (whole.len() - 10);
             prop_assert!(decode_candidate("x", &whole[..cut]).is_err());
