@@ -8,7 +8,7 @@
 //! | `config`, `settings` | what a connection is told, by Kafka's names |
 //! | `backend` | the port [`Backend`](crate::Backend) |
 //! | `consumer`, `producer`, `admin` | the data plane, on librdkafka |
-//! | `topics`, `error` | what these share |
+//! | `topics`, `watch`, `error` | which topics there are, and whether they stay; what errors mean |
 //! | `ffi` | the calls that the binding does not wrap; all `unsafe` is there |
 //! | `wire` | requests and replies over a socket: coordinator, offsets, groups |
 //! | `membership`, `assignor` | a member of a group, and who works on what |
@@ -24,6 +24,7 @@ mod membership;
 mod producer;
 mod settings;
 mod topics;
+mod watch;
 mod wire;
 
 pub use backend::KafkaBackend;

@@ -8,8 +8,21 @@ mod contract;
 
 #[path = "kafka/broker.rs"]
 mod broker;
+#[path = "kafka/endings.rs"]
+mod endings;
+#[path = "kafka/java.rs"]
+mod java;
+#[cfg(feature = "log")]
+#[path = "kafka/lz4.rs"]
+mod lz4;
+#[path = "kafka/proxy.rs"]
+mod proxy;
+#[path = "kafka/records.rs"]
+mod records;
 #[path = "kafka/scoped.rs"]
 mod scoped;
+#[path = "kafka/transactions.rs"]
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,8 +46,12 @@ fn bench() -> Bench {
 }
 
 fn bench_with(settings: &[(&str, &str)]) -> Bench {
+    bench_of(Scoped::new(cluster(settings)))
+}
+
+fn bench_of(part: Scoped) -> Bench {
     Bench {
-        backend: Arc::new(Scoped::new(cluster(settings))),
+        backend: Arc::new(part),
         clock: Arc::new(ManualClock::new(START)),
         control: Box::new(NoControl),
         _keep: None,

@@ -125,8 +125,8 @@ impl Admin for KafkaAdmin {
         };
         let (tp, code) = (&refused.partition, refused.code);
         let offset = before.get(tp).copied().unwrap_or_default();
-        let what =
-            format!("cannot delete the records of {tp} before offset {offset}: error {code}");
+        let why = ffi::describe(code);
+        let what = format!("cannot delete the records of {tp} before offset {offset}: {why}");
         Err(PortError::new(kind(code), what))
     }
 

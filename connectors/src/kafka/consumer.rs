@@ -8,6 +8,7 @@ use super::config::KafkaConfig;
 use super::error::{failed, is_passing, kind};
 use super::ffi::{self, At, Client, Failure, Item, PartitionAnswer, Queue};
 use super::topics;
+use super::watch::{Fate, Watch};
 use super::wire::OffsetClient;
 use crate::batch::RecordBatch;
 use crate::ports::{
@@ -36,6 +37,9 @@ pub(super) struct KafkaConsumer {
     timeout: Duration,
     /// How many partitions a topic has, of those that were asked about.
     partitions: BTreeMap<Arc<str>, i32>,
+    /// The identities of the topics that are read.
+    ids: BTreeMap<Arc<str>, String>,
+    watch: Watch,
     cursors: Vec<Cursor>,
     /// The cursor whose turn it is.
     turn: usize,
@@ -57,6 +61,8 @@ impl KafkaConsumer {
             timeout: topics::patience(config.request_timeout),
             committed: OffsetClient::new(config, &options.client_id),
             partitions: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            watch: Watch::default(),
             cursors: Vec::new(),
             turn: 0,
             found: Vec::new(),
@@ -79,7 +85,12 @@ impl KafkaConsumer {
             return Ok(());
         }
         let found = topics::describe(&self.client, &names, self.timeout)?;
-        self.partitions.extend(found.into_iter().map(|t| (t.name.into(), t.partitions)));
+        for topic in found {
+            let name: Arc<str> = topic.name.into();
+            self.partitions.insert(Arc::clone(&name), topic.partitions);
+            // The identity that counts is that of the first look: what was read since is that topic's.
+            self.ids.entry(name).or_insert(topic.id);
+        }
         for tp in partitions {
             match self.partitions.get(&tp.topic) {
                 Some(count) => topics::check_partition(tp, *count)?,
@@ -166,6 +177,22 @@ impl KafkaConsumer {
         Err(PortError::new(kind, message))
     }
 
+    /// Makes the partitions of topics that are not what they were fail.
+    fn look_after_topics(&mut self) {
+        for (name, fate) in self.watch.look(&self.client, &self.ids, self.timeout) {
+            self.partitions.remove(&*name);
+            let message = match fate {
+                Fate::Gone => topics::unknown(&self.client, &name, self.timeout).to_string(),
+                Fate::MadeAnew => format!(
+                    "topic {name:?} was deleted and made anew while it was read: \
+                     what was read so far is not in it; stop and reset the application"
+                ),
+            };
+            let cursors = self.cursors.iter_mut().filter(|c| *c.tp.topic == *name);
+            cursors.for_each(|c| c.failure = Some((PortErrorKind::UnknownTopic, message.clone())));
+        }
+    }
+
     fn out_of_range(&self, tp: &TopicPartition, offset: Offset) -> String {
         let at = |at| {
             let asked = std::iter::once((tp, at));
@@ -190,6 +217,10 @@ impl KafkaConsumer {
         // What was fetched and not read would stay in memory as long as the client.
         self.cursors.iter_mut().filter(|c| ours(c)).for_each(|c| c.queue.discard());
         self.cursors.retain(|c| !ours(c));
+        // A topic that is read no more may be another one when it is read again.
+        let (cursors, topics) = (&self.cursors, &mut self.partitions);
+        self.ids.retain(|name, _| cursors.iter().any(|c| c.tp.topic == *name));
+        topics.retain(|name, _| self.ids.contains_key(name));
         Ok(())
     }
 
@@ -232,8 +263,11 @@ impl KafkaConsumer {
         if kind == PortErrorKind::UnknownTopic {
             self.partitions.remove(&answer.partition.topic);
         }
-        let message =
-            format!("cannot ask for an offset of {}: error {}", answer.partition, answer.code);
+        let message = format!(
+            "cannot ask for an offset of {}: {}",
+            answer.partition,
+            ffi::describe(answer.code)
+        );
         Err(PortError::new(kind, message))
     }
 }
@@ -244,8 +278,8 @@ fn fetched(cursor: &Cursor, records: Box<dyn crate::batch::Records>) -> Fetched 
 
 impl Consumer for KafkaConsumer {
     fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> PortResult<()> {
-        self.check(partitions.iter().map(|(tp, _)| tp))?;
         self.remove(&partitions.iter().map(|(tp, _)| tp).collect::<Vec<_>>())?;
+        self.check(partitions.iter().map(|(tp, _)| tp))?;
         for (tp, position) in partitions {
             let queue = Queue::split(&self.client, &tp.topic, tp.partition)
                 .map_err(|f| failed(format!("read {tp}"), f))?;
@@ -286,6 +320,7 @@ impl Consumer for KafkaConsumer {
         {
             return Err(failed("read", failure));
         }
+        self.look_after_topics();
         let before = out.len();
         let mut until = None;
         loop {

@@ -14,8 +14,8 @@ use std::ffi::{CStr, CString, c_char};
 use rdkafka::bindings as sys;
 
 pub(super) use admin::{
-    At, NewTopicSpec, Outcome, PartitionAnswer, create_topics, delete_records, delete_topics,
-    describe_topics, list_offsets, topic_names, topic_setting,
+    At, NewTopicSpec, Outcome, PartitionAnswer, TopicAnswer, TopicsAsked, create_topics,
+    delete_records, delete_topics, describe_topics, list_offsets, topic_names, topic_setting,
 };
 pub(super) use client::{Client, Role, check_setting};
 pub(super) use messages::{Item, Queue};
@@ -168,6 +168,15 @@ impl Failure {
                 abort: sys::rd_kafka_error_txn_requires_abort(error) != 0,
             }
         }
+    }
+}
+
+/// What a code means, in librdkafka's words.
+pub(super) fn describe(code: Code) -> String {
+    match sys::rd_kafka_resp_err_t::try_from(code) {
+        // SAFETY: the text of a code is static.
+        Ok(known) => unsafe { text(sys::rd_kafka_err2str(known)) },
+        Err(_) => format!("error {code} of the broker"),
     }
 }
 

@@ -23,6 +23,9 @@ const INIT_WAIT: Duration = Duration::from_secs(5);
 /// How long a flush looks away from losses and errors.
 const FLUSH_SLICE: Duration = Duration::from_millis(20);
 
+/// How long an abort waits for what was sent, at the most.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+
 /// How long a full buffer is left alone before it is tried again.
 const ROOM_SLICE: Duration = Duration::from_millis(1);
 
@@ -65,7 +68,7 @@ pub(super) struct KafkaProducer {
     state: State,
     /// Partitions whose offsets have to be told.
     written: Vec<(usize, i32)>,
-    /// A request to end a transaction was sent twice.
+    /// A request to end a transaction was sent twice, or a record was lost.
     tainted: bool,
     /// Commits offsets outside of transactions.
     offsets: OffsetClient,
@@ -184,6 +187,8 @@ impl KafkaProducer {
             (_, PortErrorKind::Retriable) => PortErrorKind::Unknown,
             (_, kind) => kind,
         };
+        // A refused record leaves a hole in the sequence of its partition, over which the next transaction would fall.
+        self.tainted = true;
         // The record is gone: no later flush may say that all went well.
         self.state = if kind == PortErrorKind::Abortable { State::Failed } else { State::Over };
         let what = format!("a record of {bytes} bytes for {topic}-{partition} was not stored");
@@ -251,7 +256,7 @@ impl KafkaProducer {
         }
         // librdkafka has seen the transaction fail before we asked.
         let abort = error == code::STATE && self.state == State::Open;
-        let text = format!("error {error}");
+        let text = ffi::describe(error);
         let failure = Failure { code: error, text, fatal: false, retriable: false, abort };
         self.heed(&format!("send to {name}-{partition}"), failure, false)
     }
@@ -272,6 +277,17 @@ impl KafkaProducer {
                 Ok(())
             }
             Err(failure) => Err(self.heed(attempt, failure, true)),
+        }
+    }
+
+    /// Lets what was sent arrive before it is aborted. Without that, the coordinator may hear of the end of a transaction of which
+    /// it has not heard yet, and refuses it, which ends the producer.
+    fn settle(&mut self) {
+        let until = Instant::now() + SETTLE_MAX.min(self.config.request_timeout);
+        while !self.client.flush(FLUSH_SLICE) && self.client.fatal().is_none() {
+            if self.client.take_lost().is_some() || Instant::now() >= until {
+                return;
+            }
         }
     }
 
@@ -427,6 +443,9 @@ impl Producer for KafkaProducer {
 
     fn abort(&mut self) -> PortResult<()> {
         self.expect("abort", &[State::Open, State::Failed])?;
+        if self.state == State::Open {
+            self.settle();
+        }
         self.end(false)?;
         self.client.hear(Duration::ZERO);
         self.take_acknowledged();

@@ -55,16 +55,16 @@ fn start() -> String {
          (Debian: apt-get install default-jre-headless maven)\n{said}"
     );
     // Tests have no end of their own: another process waits for ours, and stops the broker.
-    let guard = "trap '' INT HUP; while kill -0 $1 2>/dev/null; do sleep 0.5; done; exec $2 stop --wipe --port $3";
+    let guard = "(trap '' INT HUP; while kill -0 $1 2>/dev/null; do sleep 0.5; done; $2 stop --wipe --port $3) &";
     let pid = std::process::id().to_string();
-    Command::new("setsid")
+    let detached = Command::new("setsid")
         .args(["bash", "-c", guard, "guard", &pid])
         .arg(script())
         .arg(&port)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .status();
+    assert!(detached.unwrap().success());
     String::from_utf8(started.stdout).unwrap().trim().to_owned()
 }

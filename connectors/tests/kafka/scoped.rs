@@ -1,7 +1,7 @@
 //! A part of a cluster that looks like a cluster of its own: names get a prefix on their way in and lose it on their way out, and
 //! a look that does not wait sees what is there, as with a backend in the same process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,9 @@ use thalweg_connectors::*;
 
 /// Longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// As long as markers may take that nothing is in the way of.
+const MARKERS_MAX: Duration = Duration::from_millis(300);
 
 /// A backend whose names have a prefix.
 #[derive(Clone, Debug)]
@@ -18,10 +21,20 @@ pub(crate) struct Scoped {
 }
 
 impl Scoped {
+    /// A fresh part.
     pub(crate) fn new(backend: SharedBackend) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let (pid, n) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { backend, prefix: format!("s{pid}n{n}.") }
+        Self::named(backend, &format!("n{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// A part of this process with a name.
+    pub(crate) fn named(backend: SharedBackend, name: &str) -> Self {
+        Self { backend, prefix: format!("s{}{name}.", std::process::id()) }
+    }
+
+    /// The same part, reached another way.
+    pub(crate) fn through(&self, backend: SharedBackend) -> Self {
+        Self { backend, prefix: self.prefix.clone() }
     }
 
     fn add(&self, name: &str) -> String {
@@ -89,7 +102,16 @@ impl Backend for Scoped {
         let transactional_id = options.transactional_id.as_deref().map(|id| self.add(id));
         let options = ProducerOptions { transactional_id, ..options.clone() };
         let inner = self.backend.producer(&options)?;
-        Ok(Box::new(ScopedProducer { scope: self.clone(), inner }))
+        let watch =
+            ConsumerOptions { isolation: Isolation::ReadCommitted, client_id: "watch".into() };
+        let watch = self.backend.consumer(&watch)?;
+        Ok(Box::new(ScopedProducer {
+            scope: self.clone(),
+            inner,
+            watch,
+            topics: Vec::new(),
+            written: BTreeSet::new(),
+        }))
     }
 
     fn admin(&self) -> PortResult<Box<dyn Admin>> {
@@ -179,7 +201,12 @@ impl Consumer for ScopedConsumer {
         partitions: &[TopicPartition],
     ) -> PortResult<BTreeMap<TopicPartition, CommittedOffset>> {
         let (group, partitions) = (self.scope.add(group), self.scope.tps(partitions));
-        let committed = self.scope.heard(self.inner.committed(&group, &partitions))?;
+        let mut committed = Ok(BTreeMap::new());
+        soon(|| {
+            committed = self.inner.committed(&group, &partitions);
+            Ok(!committed.as_ref().is_err_and(|e| e.kind() == PortErrorKind::Retriable))
+        })?;
+        let committed = self.scope.heard(committed)?;
         Ok(self.scope.outs(committed))
     }
 
@@ -215,6 +242,9 @@ impl Consumer for ScopedConsumer {
 struct ScopedProducer {
     scope: Scoped,
     inner: Box<dyn Producer>,
+    watch: Box<dyn Consumer>,
+    topics: Vec<String>,
+    written: BTreeSet<TopicPartition>,
 }
 
 impl ScopedProducer {
@@ -224,6 +254,25 @@ impl ScopedProducer {
     ) -> BTreeMap<TopicPartition, CommittedOffset> {
         offsets.iter().map(|(tp, offset)| (self.scope.tp(tp), offset.clone())).collect()
     }
+}
+
+impl ScopedProducer {
+    /// A transaction has ended when its coordinator says so; its markers follow. Waits for them, as far as no other transaction
+    /// is in their way.
+    fn await_markers(&mut self) -> PortResult<()> {
+        let written: Vec<_> = std::mem::take(&mut self.written).into_iter().collect();
+        soon(|| {
+            let mut end = |isolation| self.watch.end_offsets(&written, isolation);
+            Ok(end(Isolation::ReadCommitted)? == end(Isolation::ReadUncommitted)?)
+        })
+    }
+}
+
+/// Asks until it is so, for a little while.
+fn soon(mut so: impl FnMut() -> PortResult<bool>) -> PortResult<()> {
+    let until = Instant::now() + MARKERS_MAX;
+    while !so()? && Instant::now() < until {}
+    Ok(())
 }
 
 impl Producer for ScopedProducer {
@@ -236,11 +285,18 @@ impl Producer for ScopedProducer {
     }
 
     fn topic(&mut self, name: &str) -> PortResult<(TopicSlot, i32)> {
-        self.scope.heard(self.inner.topic(&self.scope.add(name)))
+        let name = self.scope.add(name);
+        let (slot, partitions) = self.scope.heard(self.inner.topic(&name))?;
+        if self.topics.len() == slot.0 as usize {
+            self.topics.push(name);
+        }
+        Ok((slot, partitions))
     }
 
     fn send(&mut self, topic: TopicSlot, partition: i32, record: &NewRecord<'_>) -> PortResult<()> {
-        self.scope.heard(self.inner.send(topic, partition, record))
+        self.scope.heard(self.inner.send(topic, partition, record))?;
+        self.written.insert(TopicPartition::new(&*self.topics[topic.0 as usize], partition));
+        Ok(())
     }
 
     fn flush(&mut self) -> PortResult<Acknowledged> {
@@ -259,11 +315,13 @@ impl Producer for ScopedProducer {
 
     fn commit(&mut self) -> PortResult<Acknowledged> {
         let acknowledged = self.scope.heard(self.inner.commit())?;
+        self.await_markers()?;
         Ok(self.scope.outs(acknowledged))
     }
 
     fn abort(&mut self) -> PortResult<()> {
-        self.scope.heard(self.inner.abort())
+        self.scope.heard(self.inner.abort())?;
+        self.await_markers()
     }
 
     fn commit_offsets(

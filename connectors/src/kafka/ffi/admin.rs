@@ -1,8 +1,10 @@
 //! Questions to the cluster. Each is sent, waited for on a queue of its own, and copied out.
 
 use std::ffi::{CString, c_char};
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
@@ -137,10 +139,80 @@ impl Client {
 type Options = *mut sys::rd_kafka_AdminOptions_t;
 type Event = *mut sys::rd_kafka_event_t;
 
-/// Sends a request with `send` (options, queue), and reads the answer with `read`.
+/// A request that was sent, and its answer's way.
+struct Asked<C: Deref<Target = Client>> {
+    options: Options,
+    queue: *mut sys::rd_kafka_queue_t,
+    _client: C,
+}
+
+// SAFETY: options and queue are used by nobody else, and may be used from any thread.
+unsafe impl<C: Deref<Target = Client> + Send> Send for Asked<C> {}
+
+impl<C: Deref<Target = Client>> Asked<C> {
+    /// Sends a request with `send` (options, queue).
+    ///
+    /// # Safety
+    /// `send` makes the request `op`.
+    unsafe fn new(
+        client: C,
+        op: sys::rd_kafka_admin_op_t,
+        timeout: Duration,
+        send: impl FnOnce(Options, *mut sys::rd_kafka_queue_t) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
+        let mut why = ErrorText::new();
+        // SAFETY: the client lives; options and queue live as long as what is made here.
+        unsafe {
+            let options = sys::rd_kafka_AdminOptions_new(client.rk(), op);
+            let queue = sys::rd_kafka_queue_new(client.rk());
+            let asked = Self { options, queue, _client: client };
+            let (room, why) = (why.room(), why.pointer());
+            sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), why, room);
+            send(options, queue)?;
+            Ok(asked)
+        }
+    }
+
+    /// Reads the answer, if it is there within so many milliseconds; -1 waits for it.
+    ///
+    /// # Safety
+    /// `read` copies all that it takes from the event, which answers the request that was made.
+    unsafe fn answer<T>(
+        &mut self,
+        wait: i32,
+        read: impl FnOnce(Event) -> T,
+    ) -> Option<Result<T, Failure>> {
+        // SAFETY: the queue lives; the event is owned, and freed after it was read.
+        unsafe {
+            let event = sys::rd_kafka_queue_poll(self.queue, wait);
+            if event.is_null() {
+                return None;
+            }
+            let checked = Failure::check(sys::rd_kafka_event_error(event));
+            let answer = checked.map(|()| read(event)).map_err(|failure| Failure {
+                text: text(sys::rd_kafka_event_error_string(event)),
+                ..failure
+            });
+            sys::rd_kafka_event_destroy(event);
+            Some(answer)
+        }
+    }
+}
+
+impl<C: Deref<Target = Client>> Drop for Asked<C> {
+    fn drop(&mut self) {
+        // SAFETY: both are owned, and the client lives.
+        unsafe {
+            sys::rd_kafka_queue_destroy(self.queue);
+            sys::rd_kafka_AdminOptions_destroy(self.options);
+        }
+    }
+}
+
+/// Sends a request with `send`, waits for the answer, and reads it with `read`.
 ///
 /// # Safety
-/// `send` makes the request `op`; `read` copies all that it takes from the event.
+/// As for [`Asked`].
 unsafe fn ask<T>(
     client: &Client,
     op: sys::rd_kafka_admin_op_t,
@@ -148,32 +220,10 @@ unsafe fn ask<T>(
     send: impl FnOnce(Options, *mut sys::rd_kafka_queue_t) -> Result<(), Failure>,
     read: impl FnOnce(Event) -> T,
 ) -> Result<T, Failure> {
-    let mut why = ErrorText::new();
-    // SAFETY: client, options and queue live during the request; the event is freed after it was read.
+    // SAFETY: see above. An answer comes in any case, at the latest when the time is over.
     unsafe {
-        let options = sys::rd_kafka_AdminOptions_new(client.rk(), op);
-        let queue = sys::rd_kafka_queue_new(client.rk());
-        let (room, why) = (why.room(), why.pointer());
-        sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), why, room);
-        let sent = send(options, queue);
-        let event = match &sent {
-            // It answers by itself when the time is over.
-            Ok(()) => sys::rd_kafka_queue_poll(queue, -1),
-            Err(_) => ptr::null_mut(),
-        };
-        let answer = sent.and_then(|()| {
-            Failure::check(sys::rd_kafka_event_error(event)).map_err(|failure| Failure {
-                text: text(sys::rd_kafka_event_error_string(event)),
-                ..failure
-            })?;
-            Ok(read(event))
-        });
-        if !event.is_null() {
-            sys::rd_kafka_event_destroy(event);
-        }
-        sys::rd_kafka_queue_destroy(queue);
-        sys::rd_kafka_AdminOptions_destroy(options);
-        answer
+        let answer = Asked::new(client, op, timeout, send)?.answer(-1, read);
+        answer.unwrap_or_else(|| Err(Failure::new(code::TIMED_OUT, "no answer")))
     }
 }
 
@@ -201,6 +251,25 @@ pub(in crate::kafka) struct TopicAnswer {
     pub(in crate::kafka) failure: Option<Failure>,
 }
 
+/// A question about topics whose answer is not waited for.
+pub(in crate::kafka) struct TopicsAsked(Asked<Arc<Client>>);
+
+impl TopicsAsked {
+    pub(in crate::kafka) fn new(
+        client: &Arc<Client>,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        send_describe(Arc::clone(client), names, timeout).map(Self)
+    }
+
+    /// The answer, once it is there.
+    pub(in crate::kafka) fn answer(&mut self) -> Option<Result<Vec<TopicAnswer>, Failure>> {
+        // SAFETY: it answers what `send_describe` asked.
+        unsafe { self.0.answer(0, |event| read_described(event)) }
+    }
+}
+
 /// Describes topics, also those that are not there.
 pub(in crate::kafka) fn describe_topics(
     client: &Client,
@@ -210,23 +279,41 @@ pub(in crate::kafka) fn describe_topics(
     if names.is_empty() {
         return Ok(Vec::new());
     }
+    // SAFETY: it answers what `send_describe` asked.
+    let answer =
+        unsafe { send_describe(client, names, timeout)?.answer(-1, |event| read_described(event)) };
+    answer.unwrap_or_else(|| Err(Failure::new(code::TIMED_OUT, "no answer")))
+}
+
+fn send_describe<C: Deref<Target = Client> + Clone>(
+    client: C,
+    names: &[&str],
+    timeout: Duration,
+) -> Result<Asked<C>, Failure> {
     let owned = names.iter().map(|n| c_string(n)).collect::<Result<Vec<_>, _>>()?;
     let mut pointers: Vec<_> = owned.iter().map(|n| n.as_ptr()).collect();
-    // SAFETY: the names live during the call, which copies them; all of the answer is copied.
+    let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+    let again = client.clone();
+    // SAFETY: the names live during the call, which copies them.
     unsafe {
-        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
-        let send = |options: Options, queue| {
+        Asked::new(client, op, timeout, |options, queue| {
             let (start, count) = (pointers.as_mut_ptr(), pointers.len());
             let topics = sys::rd_kafka_TopicCollection_of_topic_names(start, count);
-            sys::rd_kafka_DescribeTopics(client.rk(), topics, options, queue);
+            sys::rd_kafka_DescribeTopics(again.rk(), topics, options, queue);
             sys::rd_kafka_TopicCollection_destroy(topics);
             Ok(())
-        };
-        ask(client, op, timeout, send, |event| {
-            let result = sys::rd_kafka_event_DescribeTopics_result(event);
-            let topics = array(|n| sys::rd_kafka_DescribeTopics_result_topics(result, n));
-            topics.iter().map(|topic| describe(*topic)).collect()
         })
+    }
+}
+
+/// # Safety
+/// The event answers a question about topics, and lives.
+unsafe fn read_described(event: Event) -> Vec<TopicAnswer> {
+    // SAFETY: see above; all of the answer is copied.
+    unsafe {
+        let result = sys::rd_kafka_event_DescribeTopics_result(event);
+        let topics = array(|n| sys::rd_kafka_DescribeTopics_result_topics(result, n));
+        topics.iter().map(|topic| describe(*topic)).collect()
     }
 }
 

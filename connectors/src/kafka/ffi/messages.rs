@@ -111,12 +111,12 @@ impl Drop for Messages {
 }
 
 /// The code of a message. It comes from the wire and may be one that the binding's enumeration does not have.
-fn code_of(message: &sys::rd_kafka_message_t) -> Code {
+pub(super) fn code_of(message: &sys::rd_kafka_message_t) -> Code {
     // SAFETY: the field is as large and as aligned as a code, whose every value is valid.
     unsafe { (&raw const message.err).cast::<Code>().read() }
 }
 
-/// What a message that is an error says.
+/// What a consumer's message that is an error says: the text is its payload.
 pub(super) fn failure(message: &sys::rd_kafka_message_t) -> Failure {
     let code = code_of(message);
     // SAFETY: the message lives; the text of an error is its payload, and terminated.

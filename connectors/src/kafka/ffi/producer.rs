@@ -275,10 +275,12 @@ impl Client {
     /// # Safety
     /// It is a message of a delivery report that lives.
     unsafe fn hear_loss(&self, message: &sys::rd_kafka_message_t) {
-        let failure = super::messages::failure(message);
-        if failure.code == 0 {
+        let code = super::messages::code_of(message);
+        if code == 0 {
             return;
         }
+        // The broker's own words, where it has some, are not safe to read: librdkafka frees them before the report is heard.
+        let failure = Failure::new(code, super::describe(code));
         let mut lost = self.context().lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.get_or_insert_with(|| Delivery {
             // SAFETY: the message's topic lives as long as the message.
