@@ -21,7 +21,7 @@ use thalweg_connectors::{Admin, NewTopic, Share, TopicPartition};
 
 use crate::config::TaskConfig;
 use crate::runtime::MissingOutputs;
-use crate::topology::{NodeKind, SinkTopic, SubTopology, TaskId, TopicRef, Topology};
+use crate::topology::{NodeKind, SinkTopic, StoreNo, SubTopology, TaskId, TopicRef, Topology};
 
 pub use error::PlanError;
 
@@ -160,6 +160,21 @@ impl Plan {
 
     pub(crate) fn sub_topology(&self, task: TaskId) -> &SubTopology {
         &self.topology.sub_topologies()[task.subtopology as usize]
+    }
+
+    /// The stores of a sub-topology that its tasks keep on disk.
+    pub(crate) fn kept_stores(&self, sub: &SubTopology) -> Vec<&str> {
+        let all = self.topology.stores().enumerate();
+        let own = all.filter(|(no, _)| sub.stores.contains(&StoreNo(*no as u32)));
+        let kept = own.map(|(_, store)| &store.def).filter(|def| def.persistent);
+        kept.map(|def| &*def.name).collect()
+    }
+
+    /// How many tasks there are that keep stores on disk.
+    pub(crate) fn keeping_tasks(&self) -> usize {
+        let parts = self.parts.iter().zip(self.topology.sub_topologies());
+        let keeping = parts.filter(|(_, sub)| !self.kept_stores(sub).is_empty());
+        keeping.map(|(part, _)| part.tasks as usize).sum()
     }
 
     pub(crate) fn part(&self, sub_topology: u32) -> &Part {

@@ -39,7 +39,7 @@ pub(crate) use error::chain;
 pub use error::{RunError, StartError};
 #[cfg(test)]
 pub(crate) use prepare::surroundings;
-pub(crate) use state::Engines;
+pub(crate) use state::{Engines, Needs};
 
 /// How often a worker that is to end looks whether its group has settled, so that its last commit can be made: for 10 s, longer
 /// than a group needs to notice that a member is silent.

@@ -81,6 +81,8 @@ pub(crate) struct Worker {
     /// Its number, from 0.
     index: usize,
     task_config: Arc<TaskConfig>,
+    /// How many tasks of the application keep stores on disk.
+    keeping_tasks: usize,
     consumer: Box<dyn Consumer>,
     admin: Box<dyn Admin>,
     assignment: Assignment,
@@ -121,6 +123,7 @@ impl Worker {
         Ok(Self {
             index,
             task_config: Arc::new(around.config.task.clone()),
+            keeping_tasks: around.plan.keeping_tasks(),
             consumer,
             admin,
             assignment,

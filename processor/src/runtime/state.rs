@@ -10,13 +10,21 @@ use crate::topology::TaskId;
 /// Gives tasks their engines.
 pub(crate) trait Engines: Send + Sync {
     /// Opens the engine of a task at its last commit.
-    fn open(&self, task: TaskId) -> Result<Box<dyn Engine>, StateError>;
+    fn open(&self, task: TaskId, needs: &Needs<'_>) -> Result<Box<dyn Engine>, StateError>;
 
     /// Discards the state of a task whose engine is closed.
     fn discard(&self, task: TaskId) -> Result<(), StateError>;
 
     /// Identifies this instance of the application: the same after a restart.
     fn instance_id(&self) -> &str;
+}
+
+/// What an engine is opened for.
+pub(crate) struct Needs<'a> {
+    /// The stores that it keeps; made in one go, where they are missing.
+    pub(crate) stores: &'a [&'a str],
+    /// How many tasks the application has that keep stores; they share this machine's memory.
+    pub(crate) tasks: usize,
 }
 
 /// Opens what the configuration says.
@@ -42,7 +50,7 @@ struct MemEngines {
 }
 
 impl Engines for MemEngines {
-    fn open(&self, _: TaskId) -> Result<Box<dyn Engine>, StateError> {
+    fn open(&self, _: TaskId, _: &Needs<'_>) -> Result<Box<dyn Engine>, StateError> {
         Ok(Box::new(MemEngine::new()))
     }
 
@@ -57,9 +65,9 @@ impl Engines for MemEngines {
 
 #[cfg(feature = "rocksdb")]
 mod disk {
-    use thalweg_state::{Engine, RocksEngine, RocksOptions, StateDir, StateError};
+    use thalweg_state::{Engine, FACTS_FAMILY, RocksEngine, RocksOptions, StateDir, StateError};
 
-    use super::Engines;
+    use super::{Engines, Needs};
     use crate::topology::TaskId;
 
     /// Engines on disk, one directory per task.
@@ -75,9 +83,11 @@ mod disk {
     }
 
     impl Engines for DiskEngines {
-        fn open(&self, task: TaskId) -> Result<Box<dyn Engine>, StateError> {
+        fn open(&self, task: TaskId, needs: &Needs<'_>) -> Result<Box<dyn Engine>, StateError> {
             let dir = self.dir.task_dir(&task.to_string())?;
-            Ok(Box::new(RocksEngine::open(dir, &[], &self.options)?))
+            let families = [&[FACTS_FAMILY], needs.stores].concat();
+            let options = self.options.shared_by(needs.tasks);
+            Ok(Box::new(RocksEngine::open(dir, &families, &options)?))
         }
 
         fn discard(&self, task: TaskId) -> Result<(), StateError> {

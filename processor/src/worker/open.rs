@@ -7,15 +7,24 @@ use thalweg_connectors::{
     CommittedOffset, Isolation, Offset, OffsetReset, PortError, PortErrorKind, ProducerOptions,
     TopicPartition,
 };
-use thalweg_state::MemEngine;
+use thalweg_state::{MemEngine, TaskState};
 use thalweg_txn::{Committer, Guarantee, OffsetMetadata};
 
 use super::slot::{Input, Slot, Stage, partitions};
 use super::{Failure, Phase, Worker};
 use crate::collector::Collector;
 use crate::restore::{Opened, RestoreContext};
+use crate::runtime::Needs;
 use crate::task::{Task, TaskSpec};
 use crate::topology::TaskId;
+
+/// Room for what the stores on disk of all tasks have read lately.
+const READ_CACHES_BYTES: usize = 256 << 20;
+
+/// A task's part of it.
+fn read_cache_bytes(tasks: usize) -> usize {
+    TaskState::CACHE_BYTES.min(READ_CACHES_BYTES / tasks.max(1))
+}
 
 /// Where inputs go on.
 type Starts = BTreeMap<TopicPartition, (Offset, OffsetMetadata)>;
@@ -164,8 +173,10 @@ impl Worker {
         };
         let engine = match engine {
             Some(engine) => engine,
-            None if sub.stores.is_empty() => Box::new(MemEngine::new()),
-            None => around.engines.open(id)?,
+            None => match &around.plan.kept_stores(sub)[..] {
+                [] => Box::new(MemEngine::new()),
+                stores => around.engines.open(id, &Needs { stores, tasks: self.keeping_tasks })?,
+            },
         };
         let spec = TaskSpec {
             topology: around.plan.topology(),
@@ -177,6 +188,7 @@ impl Worker {
         };
         let output = self.collector.as_mut().expect("a producer was made before tasks are opened");
         let mut task = Box::new(spec.build(engine, output)?);
+        task.state().set_cache_bytes(read_cache_bytes(self.keeping_tasks));
         let inputs: Vec<TopicPartition> = task.inputs().cloned().collect();
         let inputs = inputs.into_iter().map(|tp| {
             let (offset, metadata) = &starts[&tp];

@@ -33,8 +33,9 @@ impl RocksOptions {
     /// Room for writes not yet moved to their final place, in all tasks together. Beyond it they are
     /// moved; nobody waits.
     pub const WRITE_BUFFERS_BYTES: usize = 64 << 20;
-    /// Room for such writes in one store.
+    /// Room for such writes in one store, at most and at least.
     const WRITE_BUFFER_BYTES: usize = 16 << 20;
+    const WRITE_BUFFER_BYTES_MIN: usize = 1 << 20;
 
     /// Sets the two shared limits.
     #[must_use]
@@ -45,6 +46,20 @@ impl RocksOptions {
             write_buffers: WriteBufferManager::new_write_buffer_manager(write_buffers_bytes, false),
             write_buffer_bytes: Self::WRITE_BUFFER_BYTES.min(write_buffers_bytes),
         }
+    }
+
+    /// The options of each of that many tasks, which share the two limits: a task's part of them decides what an idle store holds.
+    #[must_use]
+    pub fn shared_by(&self, tasks: usize) -> Self {
+        let all = self.write_buffers.get_buffer_size();
+        let part = all / tasks.max(1);
+        let part = part.clamp(Self::WRITE_BUFFER_BYTES_MIN, Self::WRITE_BUFFER_BYTES).min(all);
+        Self { write_buffer_bytes: part, ..self.clone() }
+    }
+
+    /// By how much a store's memory for fresh writes grows, and what is written to a file at once.
+    fn step_bytes(&self) -> usize {
+        self.write_buffer_bytes / 64
     }
 
     /// What concerns a whole database. Correctness hangs on atomic flush: a batch touches several
@@ -60,6 +75,10 @@ impl RocksOptions {
         // Many small databases in one process: few threads, few open files, quiet logs.
         options.set_max_background_jobs(2);
         options.set_max_open_files(128);
+        // By default room for 64 threads that look for files at once.
+        options.set_table_cache_num_shard_bits(1);
+        // A part of it is taken when a file is opened.
+        options.set_writable_file_max_buffer_size(self.step_bytes() as u64);
         options.set_log_level(LogLevel::Warn);
         options.set_keep_log_file_num(1);
         options.set_max_log_file_size(1 << 20);
@@ -89,7 +108,7 @@ impl RocksOptions {
             options.set_memtable_prefix_bloom_ratio(BUFFER_FILTER_RATIO);
         }
         // Small steps, so that an idle store holds little.
-        options.set_arena_block_size(64 << 10);
+        options.set_arena_block_size(self.step_bytes().min(64 << 10));
         options.set_target_file_size_base(32 << 20);
         // Fresh levels change too often to be worth packing; most bytes lie at the bottom.
         options.set_compression_type(DBCompressionType::None);
@@ -331,5 +350,31 @@ fn failure(action: String, error: rocksdb::Error) -> StateError {
         | ErrorKind::TryAgain
         | ErrorKind::MergeInProgress => StateError::Busy { action, source },
         _ => StateError::Engine { action, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test panics on failure")]
+
+    use super::*;
+
+    /// What a store with one entry takes of the memory for fresh writes, beside others of so many tasks.
+    fn taken_by_one_entry(tasks: usize) -> usize {
+        let options = RocksOptions::default().shared_by(tasks);
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = RocksEngine::open(dir.path(), &["s"], &options).unwrap();
+        let family = engine.family("s").unwrap();
+        let ops = vec![WriteOp::Put(family, b"key", b"value")];
+        engine.write(&WriteOps { ops, restorable: false }).unwrap();
+        options.write_buffers.get_usage()
+    }
+
+    #[test]
+    fn the_more_tasks_share_the_memory_for_writes_the_less_an_idle_store_takes() {
+        let (alone, among_many) = (taken_by_one_entry(1), taken_by_one_entry(5_000));
+        assert!(among_many > 0 && among_many * 4 < alone, "{among_many} of many, {alone} alone");
+        let part = |tasks| RocksOptions::default().shared_by(tasks).write_buffer_bytes;
+        assert_eq!([1, 4, 8, 5_000].map(part), [16 << 20, 16 << 20, 8 << 20, 1 << 20]);
     }
 }

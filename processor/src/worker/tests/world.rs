@@ -13,7 +13,7 @@ use thalweg_state::{
 };
 use thalweg_txn::Guarantee;
 
-use crate::runtime::{Engines, RunError, RuntimeConfig, StreamsSpec, surroundings};
+use crate::runtime::{Engines, Needs, RunError, RuntimeConfig, StreamsSpec, surroundings};
 use crate::topology::{TaskId, Topology};
 use crate::worker::{Cycle, Surroundings, Worker};
 use crate::{StartError, TaskConfig};
@@ -50,7 +50,7 @@ impl Disk {
 }
 
 impl Engines for Disk {
-    fn open(&self, task: TaskId) -> Result<Box<dyn Engine>, StateError> {
+    fn open(&self, task: TaskId, _: &Needs<'_>) -> Result<Box<dyn Engine>, StateError> {
         let live = self.0.lock().unwrap().entry(task).or_default().clone();
         Ok(Box::new(DiskEngine { task, live, disk: self.clone() }))
     }
