@@ -50,6 +50,46 @@ macro_rules! serde_setters {
 }
 use serde_setters;
 
+/// Setters of the partitioner that every option with a field `partitioner` has.
+macro_rules! partitioner_setters {
+    ($option:ident) => {
+        impl<K, V> $option<K, V> {
+            /// Chooses the partition: given the topic's name, key, value, and the number of partitions.
+            #[must_use]
+            pub fn partitioner(
+                self,
+                choose: impl Fn(&str, &K, &V, i32) -> i32 + Send + Sync + 'static,
+            ) -> Self {
+                self.try_partitioner(move |topic, key, value, partitions| {
+                    Ok(thalweg_processor::Partitions::Only(
+                        [choose(topic, key, value, partitions)].into_iter().collect(),
+                    ))
+                })
+            }
+
+            /// As [`partitioner`](Self::partitioner), with a closure that can fail, send to several partitions, or to none.
+            #[must_use]
+            pub fn try_partitioner(
+                mut self,
+                choose: impl Fn(
+                    &str,
+                    &K,
+                    &V,
+                    i32,
+                )
+                    -> Result<thalweg_processor::Partitions, thalweg_processor::BoxError>
+                + Send
+                + Sync
+                + 'static,
+            ) -> Self {
+                self.partitioner = Some(std::sync::Arc::new(choose));
+                self
+            }
+        }
+    };
+}
+use partitioner_setters;
+
 /// `From` a name, for options that a name is enough for.
 macro_rules! from_names {
     ($option:ident) => {

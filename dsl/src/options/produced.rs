@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_connectors::{Accepts, Topic};
-use thalweg_processor::{BoxError, PartitionerFn, Partitions, RecordContext, TopicExtractorFn};
+use thalweg_processor::{BoxError, PartitionerFn, RecordContext, TopicExtractorFn};
 
-use super::serde_setters;
+use super::{partitioner_setters, serde_setters};
 use crate::serdes::Known;
 
 /// Where records go.
@@ -36,6 +36,7 @@ pub struct Produced<K, V> {
 }
 
 serde_setters!(Produced);
+partitioner_setters!(Produced);
 
 impl<K: 'static, V: 'static> Produced<K, V> {
     fn new(target: Target<K, V>) -> Self {
@@ -71,27 +72,6 @@ impl<K: 'static, V: 'static> Produced<K, V> {
         + 'static,
     ) -> Self {
         Self::new(Target::Extracted(Arc::new(choose)))
-    }
-
-    /// Chooses the partition: given the topic's name, key, value, and the number of partitions.
-    #[must_use]
-    pub fn partitioner(
-        self,
-        choose: impl Fn(&str, &K, &V, i32) -> i32 + Send + Sync + 'static,
-    ) -> Self {
-        self.try_partitioner(move |topic, key, value, partitions| {
-            Ok(Partitions::Only([choose(topic, key, value, partitions)].into_iter().collect()))
-        })
-    }
-
-    /// As [`partitioner`](Self::partitioner), with a closure that can fail, send to several partitions, or to none.
-    #[must_use]
-    pub fn try_partitioner(
-        mut self,
-        choose: impl Fn(&str, &K, &V, i32) -> Result<Partitions, BoxError> + Send + Sync + 'static,
-    ) -> Self {
-        self.partitioner = Some(Arc::new(choose));
-        self
     }
 
     /// Names the sink node.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_connectors::Serde;
-use thalweg_processor::{BoxError, PartitionerFn, Partitions};
+use thalweg_processor::PartitionerFn;
 
-use super::{from_names, serde_setters};
+use super::{from_names, partitioner_setters, serde_setters};
 use crate::name::Name;
 use crate::serdes::Known;
 
@@ -19,6 +19,7 @@ pub struct Repartitioned<K, V> {
 }
 
 serde_setters!(Repartitioned);
+partitioner_setters!(Repartitioned);
 from_names!(Repartitioned);
 
 impl<K, V> Repartitioned<K, V> {
@@ -41,27 +42,6 @@ impl<K, V> Repartitioned<K, V> {
     #[must_use]
     pub fn partitions(mut self, partitions: i32) -> Self {
         self.partitions = Some(partitions);
-        self
-    }
-
-    /// Chooses the partition: given the topic's name, key, value, and the number of partitions.
-    #[must_use]
-    pub fn partitioner(
-        self,
-        choose: impl Fn(&str, &K, &V, i32) -> i32 + Send + Sync + 'static,
-    ) -> Self {
-        self.try_partitioner(move |topic, key, value, partitions| {
-            Ok(Partitions::Only([choose(topic, key, value, partitions)].into_iter().collect()))
-        })
-    }
-
-    /// As [`partitioner`](Self::partitioner), with a closure that can fail, send to several partitions, or to none.
-    #[must_use]
-    pub fn try_partitioner(
-        mut self,
-        choose: impl Fn(&str, &K, &V, i32) -> Result<Partitions, BoxError> + Send + Sync + 'static,
-    ) -> Self {
-        self.partitioner = Some(Arc::new(choose));
         self
     }
 }
