@@ -1,10 +1,9 @@
 //! What is stored beside the data of a task's stores, in the family `__offsets`: how much of which
-//! changelog the data holds, and the times a task goes on from.
+//! changelog the data holds. The times that a task goes on from travel with its committed offsets.
 //!
 //! Keys are text, so that a dump can be read: `format`, `committed-at`, `position/<store>`,
-//! `topic-id/<store>`, `window/<store>`, `stream-time/<name>`, `fact/<name>`. Numbers are big-endian.
+//! `topic-id/<store>`, `window/<store>`. Numbers are big-endian.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::window::Progress;
@@ -21,8 +20,6 @@ const COMMITTED_AT: &str = "committed-at";
 const POSITION: &str = "position/";
 const TOPIC_ID: &str = "topic-id/";
 const WINDOW: &str = "window/";
-const STREAM_TIME: &str = "stream-time/";
-const FACT: &str = "fact/";
 
 /// What a commit stores beside the data. Build it anew for each commit, or [`clear`](Self::clear) and
 /// fill it again. What is not named keeps its value.
@@ -30,14 +27,12 @@ const FACT: &str = "fact/";
 /// ```
 /// use thalweg_state::{CommitFacts, StoreIx};
 ///
-/// let facts = CommitFacts::new().position(StoreIx(0), 42).stream_time("source", 1_000);
+/// let facts = CommitFacts::new().position(StoreIx(0), 42).committed_at(1_700_000_000_000);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommitFacts {
     pub(crate) positions: Vec<(StoreIx, i64)>,
     pub(crate) topic_ids: Vec<(StoreIx, String)>,
-    pub(crate) stream_times: Vec<(Cow<'static, str>, i64)>,
-    pub(crate) facts: Vec<(Cow<'static, str>, i64)>,
     pub(crate) committed_at_ms: Option<i64>,
 }
 
@@ -62,20 +57,6 @@ impl CommitFacts {
         self
     }
 
-    /// Sets a stream time.
-    #[must_use]
-    pub fn stream_time(mut self, name: impl Into<Cow<'static, str>>, time_ms: i64) -> Self {
-        self.stream_times.push((name.into(), time_ms));
-        self
-    }
-
-    /// Sets a named number, such as how far a punctuation has come.
-    #[must_use]
-    pub fn fact(mut self, name: impl Into<Cow<'static, str>>, value: i64) -> Self {
-        self.facts.push((name.into(), value));
-        self
-    }
-
     /// Sets the wall-clock time of the commit.
     #[must_use]
     pub fn committed_at(mut self, wall_time_ms: i64) -> Self {
@@ -87,8 +68,6 @@ impl CommitFacts {
     pub fn clear(&mut self) {
         self.positions.clear();
         self.topic_ids.clear();
-        self.stream_times.clear();
-        self.facts.clear();
         self.committed_at_ms = None;
     }
 }
@@ -100,8 +79,6 @@ pub(crate) struct StoredFacts {
     pub(crate) format_written: bool,
     pub(crate) committed_at_ms: Option<i64>,
     pub(crate) stores: BTreeMap<String, StoreFacts>,
-    pub(crate) stream_times: BTreeMap<String, i64>,
-    pub(crate) facts: BTreeMap<String, i64>,
 }
 
 /// The facts of one store.
@@ -154,10 +131,6 @@ impl StoredFacts {
             self.store(store).topic_id = Some(std::str::from_utf8(value).ok()?.to_owned());
         } else if let Some(store) = key.strip_prefix(WINDOW) {
             self.store(store).window = Progress::decode(value)?;
-        } else if let Some(name) = key.strip_prefix(STREAM_TIME) {
-            self.stream_times.insert(name.to_owned(), number(value)?);
-        } else if let Some(name) = key.strip_prefix(FACT) {
-            self.facts.insert(name.to_owned(), number(value)?);
         } else {
             return None;
         }
@@ -195,14 +168,6 @@ impl FactEntries {
 
     pub(crate) fn window(&mut self, store: &str, progress: Option<Progress>) {
         self.push(WINDOW, store, progress.map(|progress| progress.encode().to_vec()));
-    }
-
-    pub(crate) fn stream_time(&mut self, name: &str, time_ms: i64) {
-        self.push(STREAM_TIME, name, Some(time_ms.to_be_bytes().to_vec()));
-    }
-
-    pub(crate) fn fact(&mut self, name: &str, value: i64) {
-        self.push(FACT, name, Some(value.to_be_bytes().to_vec()));
     }
 
     /// The entries in the order of their keys, each key once with its latest value.

@@ -326,18 +326,6 @@ impl TaskState {
         self.store_facts(store)?.topic_id.as_deref()
     }
 
-    /// A stream time, as last committed.
-    #[must_use]
-    pub fn stream_time(&self, name: &str) -> Option<i64> {
-        self.facts.stream_times.get(name).copied()
-    }
-
-    /// A named number, as last committed.
-    #[must_use]
-    pub fn fact(&self, name: &str) -> Option<i64> {
-        self.facts.facts.get(name).copied()
-    }
-
     /// The wall-clock time of the last commit, as its caller gave it.
     #[must_use]
     pub fn committed_at_ms(&self) -> Option<i64> {
@@ -434,14 +422,6 @@ impl TaskState {
             if spec.persistent {
                 entries.topic_id(&spec.name, Some(topic_id));
             }
-        }
-        for (name, time_ms) in &facts.stream_times {
-            next.stream_times.insert(name.clone().into_owned(), *time_ms);
-            entries.stream_time(name, *time_ms);
-        }
-        for (name, value) in &facts.facts {
-            next.facts.insert(name.clone().into_owned(), *value);
-            entries.fact(name, *value);
         }
         if let Some(wall_time_ms) = facts.committed_at_ms {
             next.committed_at_ms = Some(wall_time_ms);

@@ -52,11 +52,11 @@ fn killed_process_leaves_the_last_commit_and_its_position() {
         }
         let before = open(killed(dir.path()).path());
         assert_eq!(before.position(STORE), (round > 1).then_some(round - 1));
-        state.commit(&CommitFacts::new().position(STORE, round).stream_time("t", round)).unwrap();
+        state.commit(&CommitFacts::new().position(STORE, round).committed_at(round)).unwrap();
         let copy = killed(dir.path());
         let after = open(copy.path());
         assert_eq!(after.position(STORE), Some(round));
-        assert_eq!(after.stream_time("t"), Some(round));
+        assert_eq!(after.committed_at_ms(), Some(round));
         for store in [STORE, OTHER] {
             assert_eq!(count(&after, store), usize::try_from(round * 100).unwrap());
         }

@@ -40,31 +40,24 @@ fn record<'a>(key: &'a str, value: Option<&'a str>) -> RestoreRecord<'a> {
 fn commit_stores_data_and_facts_together() {
     let mut state = fresh();
     state.put(DISK, b"a", Some(b"1")).unwrap();
-    let facts = CommitFacts::new()
-        .position(DISK, 7)
-        .topic_id(DISK, "id-1")
-        .stream_time("source", 1_000)
-        .fact("punctuation/0", 900)
-        .committed_at(5_000);
+    let facts = CommitFacts::new().position(DISK, 7).topic_id(DISK, "id-1").committed_at(5_000);
     state.commit(&facts).unwrap();
     let state = reopened(state);
     assert_eq!(dump(&state, DISK), pairs(&[("a", "1")]));
     assert_eq!(state.position(DISK), Some(7));
     assert_eq!(state.topic_id(DISK), Some("id-1"));
-    assert_eq!(state.stream_time("source"), Some(1_000));
-    assert_eq!(state.fact("punctuation/0"), Some(900));
     assert_eq!(state.committed_at_ms(), Some(5_000));
 }
 
 #[test]
 fn commit_keeps_facts_it_does_not_name() {
     let mut state = fresh();
-    state.commit(&CommitFacts::new().position(DISK, 7).stream_time("a", 1).fact("f", 2)).unwrap();
-    state.commit(&CommitFacts::new().stream_time("b", 3)).unwrap();
-    assert_eq!((state.position(DISK), state.fact("f")), (Some(7), Some(2)));
+    state.commit(&CommitFacts::new().position(DISK, 7).committed_at(1)).unwrap();
+    state.commit(&CommitFacts::new().topic_id(DISK, "id-1")).unwrap();
+    assert_eq!((state.position(DISK), state.committed_at_ms()), (Some(7), Some(1)));
     let state = reopened(state);
-    assert_eq!(state.position(DISK), Some(7));
-    assert_eq!((state.stream_time("a"), state.stream_time("b")), (Some(1), Some(3)));
+    assert_eq!((state.position(DISK), state.committed_at_ms()), (Some(7), Some(1)));
+    assert_eq!(state.topic_id(DISK), Some("id-1"));
 }
 
 #[test]
