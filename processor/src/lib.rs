@@ -42,7 +42,7 @@ mod test_driver;
 mod topology;
 mod worker;
 
-pub use collector::{Collector, ResolvedTopic};
+pub use collector::Collector;
 pub use config::{OnError, TaskConfig, TimestampPolicy};
 pub use context::Context;
 pub use error::{BoxError, ErrorClass, NodeError, NodeResult, TaskError, UsageError};
@@ -62,9 +62,9 @@ pub use setup::Setup;
 pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};
 pub use source::{Extracted, ExtractorFn, Source, SourceError, TimestampExtractor};
 pub use stores::{
-    Entries, FlushedRows, Handle, KeyValue, LocalStore, Store, StoreDecl, StoreDef, StoreHandle,
-    StoreSerdes, StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, Updated, View,
-    Window, WindowEntries, WindowedKey,
+    Entries, FlushedRows, Handle, KeyValue, Store, StoreDecl, StoreDef, StoreHandle, StoreSerdes,
+    StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, Updated, View, Window,
+    WindowEntries, WindowedKey,
 };
 pub use task::{Task, TaskSpec};
 pub use test_driver::{
@@ -73,8 +73,14 @@ pub use test_driver::{
 };
 pub use thalweg_txn::Guarantee;
 pub use topology::{
-    InternalTopic, InternalTopicDef, InternalTopicKind, NodeDef, NodeDescription,
-    NodeDescriptionKind, NodeIx, NodeKind, NodeSupplier, SinkTopic, SourceDef, SourceSupplier,
-    StoreEntry, StoreNo, SubTopology, SubTopologyDescription, TaskId, TopicRef, Topology,
-    TopologyBuilder, TopologyDescription, TopologyError, check_name,
+    InternalTopic, InternalTopicDef, InternalTopicKind, NodeKind, NodeSupplier, SinkTopic,
+    SourceDef, TaskId, TopicRef, Topology, TopologyBuilder, TopologyError, check_name,
 };
+
+/// A topology as data, for what shows or checks it: its nodes, stores and parts, by index, and its description.
+pub mod data {
+    pub use crate::topology::{
+        NodeDef, NodeDescription, NodeDescriptionKind, NodeIx, SourceSupplier, StoreEntry, StoreNo,
+        SubTopology, SubTopologyDescription, TopologyDescription,
+    };
+}

@@ -17,7 +17,8 @@ pub use decl::{
     FlushedRows, Handle, KeyValue, Store, StoreDecl, StoreHandle, Timestamped, TimestampedKeyValue,
     TimestampedWindow, Updated, View, Window,
 };
-pub use def::{LocalStore, StoreDef, StoreSerdes, StoreShape};
+pub(crate) use def::LocalStore;
+pub use def::{StoreDef, StoreSerdes, StoreShape};
 pub use key_value::Entries;
 pub use window::{WindowEntries, WindowedKey};
 
