@@ -63,7 +63,7 @@ impl Place {
             }
         }
         // A warning for each late record would be the most of the log.
-        command.env("THALWEG_LOG", "info,thalweg_processor::context=error");
+        command.env("THALWEG_LOG", "info,thalweg_processor::drops=error");
         command.current_dir(self.path()).args(arguments).args(&self.options);
         command.args(["--broker", "log://log", "--state-dir", "state", "--http", "0"]);
         Process::start(command)
