@@ -231,7 +231,8 @@ proptest! {
                 Step::Release(some) => {
                     let released: Vec<Share> = set(&some).intersection(&revoked).copied().collect();
                     for share in &released {
-                        (owned.remove(share), revoked.remove(share));
+                        owned.remove(share);
+                        revoked.remove(share);
                     }
                     state.release(&released).unwrap();
                 }
