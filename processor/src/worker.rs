@@ -20,6 +20,7 @@ mod ends;
 mod failure;
 mod fetch;
 mod open;
+mod pace;
 mod publish;
 mod recover;
 mod slot;
@@ -38,6 +39,7 @@ use thalweg_connectors::{
 use thalweg_txn::transactional_id;
 
 use self::commit::Attempt;
+use self::pace::Pace;
 use crate::assignment::Assignment;
 use crate::collector::Collector;
 use crate::config::TaskConfig;
@@ -101,6 +103,7 @@ pub(crate) struct Worker {
     /// Since when it has failed without a commit in between.
     failing_since: Option<Duration>,
     processed: u64,
+    pace: Pace,
 }
 
 impl Worker {
@@ -138,6 +141,7 @@ impl Worker {
             sampled_at: now,
             failing_since: None,
             processed: 0,
+            pace: Pace::new(around.config.turn_records_max, around.config.cycle_max),
             around,
         })
     }

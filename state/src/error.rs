@@ -137,7 +137,18 @@ pub enum StateError {
         #[source]
         source: EngineCause,
     },
-    /// The engine failed for another reason, such as a full disk.
+    /// No space is left where the stores lie. What was committed is not lost: the next start finds it in the changelog.
+    #[error(
+        "no space is left on the disk: the storage engine cannot {action}; make room and start again"
+    )]
+    DiskFull {
+        /// What was being done.
+        action: String,
+        /// The engine's own error.
+        #[source]
+        source: EngineCause,
+    },
+    /// The engine failed for another reason.
     #[error("the storage engine failed: {action}")]
     Engine {
         /// What was being done.
@@ -194,6 +205,7 @@ impl StateError {
             | Self::BadName { .. }
             | Self::NotAWindowStore { .. }
             | Self::NewerFormat { .. }
+            | Self::DiskFull { .. }
             | Self::Io { .. }
             | Self::Locked { .. }
             | Self::UnsafeDirectory { .. } => ErrorClass::Fatal,

@@ -8,8 +8,9 @@ use crate::names;
 use crate::ports::{NewTopic, PortError, PortErrorKind, PortResult, TopicInfo};
 use crate::wire::TopicPartition;
 
-/// Kafka's default of `max.message.bytes`.
-const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_588;
+/// The default of `max.message.bytes`: 64 MiB, and not Kafka's 1 MiB, because nobody can raise the limit of an internal topic that
+/// an input has turned out to need. The longest line of an input is 16 MiB, and may be key and value of a record at once.
+const DEFAULT_MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// A topic and its partitions, whatever a backend keeps of them.
 #[derive(Debug)]

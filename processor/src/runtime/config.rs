@@ -108,7 +108,8 @@ pub struct RuntimeConfig {
     /// `max.poll.records`: about how many records one poll takes over. Default 4000, several times Kafka's: a poll of an
     /// embedded backend copies nothing.
     pub poll_records_max: usize,
-    /// How many records a task processes before it is the next one's turn. Default 500.
+    /// How many records a task processes at most before it is the next one's turn. Default 500; fewer when records take long, so
+    /// that commits are made in time and a wish to stop is soon heard.
     pub turn_records_max: usize,
     /// How long a worker works on what it has before it looks at its group and its inputs again. Default 100 ms.
     pub cycle_max: Duration,

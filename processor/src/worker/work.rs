@@ -24,11 +24,13 @@ impl Worker {
                 break;
             }
             self.look_for_more()?;
+            let begun = self.around.clock.elapsed();
             let processed = match self.order() {
                 Order::Free => self.process_in_turn(),
                 Order::ByTime => self.process_by_time(),
             };
             let processed = processed.map_err(Failure::half_done)?;
+            self.pace.took(processed, self.around.clock.elapsed().saturating_sub(begun));
             let punctuated = self.punctuate().map_err(Failure::half_done)?;
             self.processed += processed as u64;
             let committed = self.commit_if_due()?;
@@ -72,7 +74,7 @@ impl Worker {
     }
 
     fn process_in_turn(&mut self) -> Phase<usize> {
-        let (max, now) = (self.around.config.turn_records_max, self.around.clock.now());
+        let (max, now) = (self.pace.records(), self.around.clock.now());
         let waits = self.around.config.task_idle_max.is_some();
         let (running, output) = self.running();
         let mut done = 0;
@@ -89,7 +91,7 @@ impl Worker {
 
     /// Processes the earliest record of all tasks whose inputs have bounds, again and again, as long as all of them are known.
     fn process_by_time(&mut self) -> Phase<usize> {
-        let (max, now) = (self.around.config.turn_records_max, self.around.clock.now());
+        let (max, now) = (self.pace.records(), self.around.clock.now());
         let ends = self.around.ends.clone();
         let opening = |slot: &Slot| matches!(slot.stage, Stage::Waiting(_) | Stage::Restoring(..));
         if self.slots.values().any(opening) {

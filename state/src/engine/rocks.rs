@@ -339,11 +339,18 @@ impl EngineCursor for RocksCursor<'_> {
     }
 }
 
+/// Is it the system's error of a full disk? RocksDB tells it apart in its text only.
+fn is_full(text: &str) -> bool {
+    ["No space left on device", "Disk quota exceeded"].iter().any(|reason| text.contains(reason))
+}
+
 /// Sorts RocksDB's errors by what can be done about them.
 fn failure(action: String, error: rocksdb::Error) -> StateError {
     let kind = error.kind();
+    let is_full = is_full(error.as_ref());
     let source = Box::new(error);
     match kind {
+        _ if is_full => StateError::DiskFull { action, source },
         ErrorKind::Corruption => StateError::Corrupted { action, source },
         ErrorKind::Busy
         | ErrorKind::TimedOut
@@ -376,5 +383,14 @@ mod tests {
         assert!(among_many > 0 && among_many * 4 < alone, "{among_many} of many, {alone} alone");
         let part = |tasks| RocksOptions::default().shared_by(tasks).write_buffer_bytes;
         assert_eq!([1, 4, 8, 5_000].map(part), [16 << 20, 16 << 20, 8 << 20, 1 << 20]);
+    }
+    #[test]
+    fn a_full_disk_ends_the_run_and_says_so() {
+        assert!(is_full("IO error: No space left on device: While appending to file: 000012.log"));
+        assert!(!is_full("IO error: No such file or directory"));
+        let source = Box::from("IO error: No space left on device");
+        let error = StateError::DiskFull { action: "write to `counts`".to_owned(), source };
+        assert_eq!(error.class(), crate::ErrorClass::Fatal);
+        assert!(error.to_string().contains("make room and start again"), "{error}");
     }
 }
