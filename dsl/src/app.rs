@@ -33,7 +33,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use thalweg_connectors::{Backend, SystemClock, Topic, open};
+use thalweg_connectors::{Backend, SystemClock, Topic, open_with};
 use thalweg_processor::{PlanError, StartError, Summary, Topology};
 
 use cli::{Cli, Command, Common, ReplaysArgs, RunArgs, Shape};
@@ -112,9 +112,8 @@ impl App {
         self
     }
 
-    /// Declares a topic of the outside, input or output. On `mem://` and `log://`, where nobody else could, the application creates
-    /// it with this many partitions when it is missing. On a broker that others use too, topics are never created, and one that is
-    /// missing is an error.
+    /// Declares a topic of the outside, input or output. `run` creates it with this many partitions when it is missing, on every
+    /// backend; one that is there is taken as it is. A topic that nobody declares is never created, and an error when it is missing.
     #[must_use]
     pub fn topic(mut self, name: impl Into<String>, partitions: i32) -> Self {
         self.topics.push((name.into(), partitions));
@@ -253,17 +252,17 @@ impl App {
                     .to_owned()
             }
             true => format!(
-                "  hint: the application declares `{topic}`, and `run` creates it on log://: run it first\n"
+                "  hint: the application declares `{topic}`, and `run` creates it: run it first\n"
             ),
             false => format!(
-                "  hint: declare it in the program, `App::topic(\"{topic}\", PARTITIONS)`, and `run` creates it on mem:// and log://\n"
+                "  hint: declare it in the program, `App::topic(\"{topic}\", PARTITIONS)`, and `run` creates it\n"
             ),
         })
     }
 
     fn replays(&self, settings: &Settings, args: &ReplaysArgs) -> Result<(), AppError> {
         let clock = Arc::new(SystemClock::new());
-        let backend = open(&settings.broker_url(), clock)
+        let backend = open_with(&settings.broker_url(), clock, &settings.clients)
             .map_err(|source| AppError::Open { broker: settings.broker.to_string(), source })?;
         let replays = Replays { topology: &self.topology, settings, backend: &*backend };
         for name in &args.remove {

@@ -78,10 +78,13 @@ const EXIT_CODES: &str = "Exit codes: 0 ended well, everything committed; 1 the 
     2 the command line or the configuration is wrong; 130 ended by a second signal, without a commit";
 
 /// Names the schemes that this build has.
-const BROKER_HELP: &str = if cfg!(feature = "log") {
-    "Where topics live: log://DIRECTORY or mem://NAME [key: broker]"
-} else {
-    "Where topics live: mem://NAME; this build has no other [key: broker]"
+const BROKER_HELP: &str = match (cfg!(feature = "log"), cfg!(feature = "kafka")) {
+    (true, true) => {
+        "Where topics live: log://DIRECTORY, kafka://HOST:PORT or mem://NAME [key: broker]"
+    }
+    (true, false) => "Where topics live: log://DIRECTORY or mem://NAME [key: broker]",
+    (false, true) => "Where topics live: kafka://HOST:PORT or mem://NAME [key: broker]",
+    (false, false) => "Where topics live: mem://NAME; this build has no other [key: broker]",
 };
 
 #[derive(Subcommand, Debug)]
@@ -244,7 +247,8 @@ mod tests {
         for arguments in [&["--help"][..], &["-h"]] {
             let help = parsed(arguments).unwrap_err().to_string();
             assert!(help.starts_with("An application that processes streams, "), "{help}");
-            assert!(!help.contains("kafka://") && help.contains("mem://NAME"), "{help}");
+            assert!(help.contains("mem://NAME"), "{help}");
+            assert_eq!(help.contains("kafka://HOST:PORT"), cfg!(feature = "kafka"), "{help}");
             assert_eq!(help.contains("log://DIRECTORY"), cfg!(feature = "log"), "{help}");
         }
         let help = parsed(&["replay", "--help"]).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_connectors::{
-    Backend, Clock, NewTopic, PortErrorKind, SharedBackend, SystemClock, open,
+    Backend, Clock, NewTopic, PortErrorKind, SharedBackend, SystemClock, open_with,
 };
 use thalweg_processor::{
     OnError, ReplayFrom, RuntimeConfig, StartAt, StateConfig, StateEngine, Streams, StreamsSpec,
@@ -144,7 +144,9 @@ impl Run<'_> {
     async fn open(&self, clock: &Arc<dyn Clock>) -> Result<SharedBackend, AppError> {
         let began = Instant::now();
         loop {
-            match open(&self.settings.broker_url(), Arc::clone(clock)) {
+            let opened =
+                open_with(&self.settings.broker_url(), Arc::clone(clock), &self.settings.clients);
+            match opened {
                 Err(e) if e.kind() == PortErrorKind::Busy && began.elapsed() < BUSY_PATIENCE => {
                     tokio::time::sleep(BUSY_RETRY).await;
                 }
@@ -198,9 +200,9 @@ impl Run<'_> {
         tracing::warn!("nothing was replayed: no record lies in the range asked for; {there_is}");
     }
 
-    /// Makes the topics that the application declares, where it is the only one that could.
+    /// Makes the topics that the application declares and that are not there.
     fn create_topics(&self, backend: &SharedBackend) -> Result<(), AppError> {
-        if !is_embedded(backend) || self.app.topics.is_empty() {
+        if self.app.topics.is_empty() {
             return Ok(());
         }
         let create = || {
@@ -355,11 +357,6 @@ impl Output {
             Err(source) => Err(AppError::Output { path, source }),
         }
     }
-}
-
-/// Is the application the only one that could create topics there?
-fn is_embedded(backend: &SharedBackend) -> bool {
-    matches!(backend.scheme(), "mem" | "log")
 }
 
 /// Why a run that had started ended.

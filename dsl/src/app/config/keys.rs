@@ -103,7 +103,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::Url,
         default: Some("log://.thalweg/log"),
         reason: "needs nothing installed and survives a killed process",
-        doc: "where topics live: `log://DIRECTORY` or `mem://NAME`",
+        doc: "where topics live: `log://DIRECTORY`, `kafka://HOST:PORT` or `mem://NAME`",
         flag: Some("--broker"),
     },
     Key {
@@ -149,6 +149,14 @@ pub(crate) const KEYS: &[Key] = &[
         default: Some("process"),
         reason: "a commit then waits for no disk",
         doc: "what a commit on `log://` survives: a killed process, or with `sync` the loss of power too",
+        flag: None,
+    },
+    Key {
+        name: "heartbeat.interval.ms",
+        kind: Kind::Integer { min: 50, max: DAY_MS },
+        default: Some("500"),
+        reason: "changes of the group are heard of with a heartbeat",
+        doc: "how often a worker tells its group on Kafka that it lives",
         flag: None,
     },
     Key {
@@ -216,6 +224,30 @@ pub(crate) const KEYS: &[Key] = &[
         flag: None,
     },
     Key {
+        name: "replication.factor",
+        kind: Kind::Integer { min: -1, max: 32_767 },
+        default: Some("-1"),
+        reason: "as in Kafka Streams: what the cluster gives by default",
+        doc: "how many copies Kafka keeps of a topic that the application creates",
+        flag: None,
+    },
+    Key {
+        name: "request.timeout.ms",
+        kind: Kind::Integer { min: 100, max: DAY_MS },
+        default: Some("30000"),
+        reason: "as in Kafka's clients",
+        doc: "how long a request to Kafka may take",
+        flag: None,
+    },
+    Key {
+        name: "session.timeout.ms",
+        kind: Kind::Integer { min: 1000, max: DAY_MS },
+        default: Some("6000"),
+        reason: "heartbeats do not depend on how long a record takes, so failures can be noticed soon",
+        doc: "a worker that Kafka does not hear for so long is taken out of its group",
+        flag: None,
+    },
+    Key {
         name: "state.dir",
         kind: Kind::Path,
         default: Some(".thalweg"),
@@ -264,6 +296,14 @@ pub(crate) const KEYS: &[Key] = &[
         flag: None,
     },
 ];
+
+/// How settings of Kafka's clients begin, as in Kafka Streams. They are handed on to the backend, which knows them.
+const CLIENT_PREFIXES: [&str; 3] = ["consumer.", "main.consumer.", "producer."];
+
+/// Is it a setting for one of Kafka's clients?
+pub(crate) fn is_client_setting(name: &str) -> bool {
+    CLIENT_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+}
 
 /// The key of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {

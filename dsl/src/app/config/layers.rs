@@ -33,13 +33,19 @@ pub(crate) struct Written {
     pub(crate) origin: Origin,
 }
 
-/// One source's values.
-type Layer = BTreeMap<&'static str, Written>;
+/// Values of one source, or the topmost of all.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    /// Of the known keys.
+    pub(crate) keys: BTreeMap<&'static str, Written>,
+    /// Settings for Kafka's clients, by name.
+    pub(crate) clients: BTreeMap<String, String>,
+}
 
 /// The topmost value of every key that anybody set, and everything that was wrong with the sources.
 pub(crate) fn read(sources: &Sources) -> (Layer, Vec<Problem>) {
     let mut problems = Vec::new();
-    let mut merged = Layer::new();
+    let mut merged = Layer::default();
     for key in KEYS {
         if let Some(text) = key.default {
             put(&mut merged, key, text.to_owned(), Origin::Default, &mut problems);
@@ -51,7 +57,10 @@ pub(crate) fn read(sources: &Sources) -> (Layer, Vec<Problem>) {
         from_variables(&sources.variables, &mut problems),
         from_command_line(sources, &mut problems),
     ];
-    merged.extend(layers.into_iter().flatten());
+    for layer in layers {
+        merged.keys.extend(layer.keys);
+        merged.clients.extend(layer.clients);
+    }
     (merged, problems)
 }
 
@@ -62,7 +71,7 @@ fn put(
     origin: Origin,
     problems: &mut Vec<Problem>,
 ) {
-    if let Some(there) = layer.get(key.name)
+    if let Some(there) = layer.keys.get(key.name)
         && there.text != text
     {
         problems.push(Problem::Twice {
@@ -71,14 +80,17 @@ fn put(
             second: origin.to_string(),
         });
     }
-    layer.insert(key.name, Written { text, origin });
+    layer.keys.insert(key.name, Written { text, origin });
 }
 
 fn assigned(pairs: &[(String, String)], origin: &Origin, problems: &mut Vec<Problem>) -> Layer {
-    let mut layer = Layer::new();
+    let mut layer = Layer::default();
     for (name, text) in pairs {
         match keys::find(name) {
             Some(key) => put(&mut layer, key, text.clone(), origin.clone(), problems),
+            None if keys::is_client_setting(name) => {
+                layer.clients.insert(name.clone(), text.clone());
+            }
             None => problems.push(unknown(name, origin)),
         }
     }
@@ -98,31 +110,23 @@ fn from_file(named: Option<&Path>, problems: &mut Vec<Problem>) -> Layer {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(e) if named.is_none() && e.kind() == std::io::ErrorKind::NotFound => {
-            return Layer::new();
+            return Layer::default();
         }
         Err(e) => {
             problems.push(Problem::Unreadable {
                 path: path.display().to_string(),
                 reason: e.to_string(),
             });
-            return Layer::new();
+            return Layer::default();
         }
     };
     match text.parse::<toml::Table>() {
         Ok(table) => {
             let mut pairs = Vec::new();
             flatten("", table, &mut pairs);
-            let origin = Origin::File(path.to_owned());
-            let mut layer = Layer::new();
-            for (name, value) in pairs {
-                match keys::find(&name) {
-                    None => problems.push(unknown(&name, &origin)),
-                    Some(key) => {
-                        put(&mut layer, key, plain(&value), origin.clone(), problems);
-                    }
-                }
-            }
-            layer
+            let pairs: Vec<_> =
+                pairs.into_iter().map(|(name, value)| (name, plain(&value))).collect();
+            assigned(&pairs, &Origin::File(path.to_owned()), problems)
         }
         Err(e) => {
             let before = &text[..e.span().map_or(0, |span| span.start)];
@@ -132,7 +136,7 @@ fn from_file(named: Option<&Path>, problems: &mut Vec<Problem>) -> Layer {
                 column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
                 reason: e.message().to_owned(),
             });
-            Layer::new()
+            Layer::default()
         }
     }
 }
@@ -159,7 +163,7 @@ fn plain(value: &toml::Value) -> String {
 }
 
 fn from_variables(variables: &[(OsString, OsString)], problems: &mut Vec<Problem>) -> Layer {
-    let mut layer = Layer::new();
+    let mut layer = Layer::default();
     for (name, value) in variables {
         let Some(name) = name.to_str().filter(|n| n.starts_with(VARIABLE_PREFIX)) else {
             continue;
@@ -170,6 +174,11 @@ fn from_variables(variables: &[(OsString, OsString)], problems: &mut Vec<Problem
         let origin = Origin::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
             let dotted = name[VARIABLE_PREFIX.len()..].replace('_', ".");
+            let setting = dotted.to_ascii_lowercase();
+            if let Some(text) = value.to_str().filter(|_| keys::is_client_setting(&setting)) {
+                layer.clients.insert(setting, text.to_owned());
+                continue;
+            }
             problems.push(Problem::UnknownKey {
                 key: name.to_owned(),
                 origin: "the environment".to_owned(),

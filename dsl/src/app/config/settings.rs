@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) transaction_timeout: Duration,
     pub(crate) purge_interval: Duration,
     pub(crate) http_address: Option<SocketAddr>,
+    /// For Kafka's clients, by Kafka's names.
+    pub(crate) clients: BTreeMap<String, String>,
     /// The values as they are shown: key, value, origin.
     shown: Vec<(&'static Key, String, String)>,
 }
@@ -50,16 +52,17 @@ impl Settings {
         let mut checked = Checked { problems, shown: Vec::new() };
         let mut values = Values::new();
         for key in KEYS {
-            if let Some(value) = checked.check(key, written.get(key.name)) {
+            if let Some(value) = checked.check(key, written.keys.get(key.name)) {
                 values.insert(key.name, value);
             }
         }
         let settings =
             (checked.problems.is_empty()).then(|| Self::from_values(&values, checked.shown));
+        let clients = written.clients;
         let Some(settings) = settings else {
             return Err(ConfigError::new(checked.problems));
         };
-        settings.check_together()
+        Self { clients: with_client_keys(clients, &values), ..settings }.check_together()
     }
 
     fn from_values(values: &Values, shown: Vec<(&'static Key, String, String)>) -> Self {
@@ -114,6 +117,7 @@ impl Settings {
                 Some(Value::Address(address)) => Some(*address),
                 _ => None,
             },
+            clients: BTreeMap::new(),
             shown,
         }
     }
@@ -144,6 +148,20 @@ impl Settings {
     pub(crate) fn shown(&self) -> impl Iterator<Item = (&'static Key, &str, &str)> {
         self.shown.iter().map(|(key, value, origin)| (*key, value.as_str(), origin.as_str()))
     }
+}
+
+/// Keys that Kafka's clients need to know, and nobody else.
+const CLIENT_KEYS: [&str; 4] =
+    ["heartbeat.interval.ms", "replication.factor", "request.timeout.ms", "session.timeout.ms"];
+
+fn with_client_keys(
+    mut clients: BTreeMap<String, String>,
+    values: &Values,
+) -> BTreeMap<String, String> {
+    for key in CLIENT_KEYS {
+        clients.insert(key.to_owned(), integer(values, key).to_string());
+    }
+    clients
 }
 
 /// A checked value.
@@ -289,7 +307,7 @@ fn allowed(kind: Kind) -> String {
         Kind::Id => format!(
             "1 to {ID_LENGTH_MAX} letters, digits, `.`, `_` and `-`"
         ),
-        Kind::Url => "a URL such as `log://DIRECTORY` or `mem://NAME`".to_owned(),
+        Kind::Url => "a URL such as `log://DIRECTORY`, `kafka://HOST:PORT` or `mem://NAME`".to_owned(),
         Kind::Choice(words) => {
             let words: Vec<String> = words.iter().map(|w| format!("`{}`", w.name)).collect();
             match &words[..] {

@@ -170,6 +170,40 @@ fn a_value_that_a_key_does_not_take_is_refused() {
 }
 
 #[test]
+fn settings_of_clients_are_handed_on_from_all_sources() {
+    let path = "clients.toml";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(path);
+    std::fs::write(&file, "[consumer]\nfetch.min.bytes = 2\nclient.rack = \"a\"\n").unwrap();
+    let sources = Sources {
+        code: vec![
+            ("application.id".to_owned(), "app".to_owned()),
+            ("producer.linger.ms".to_owned(), "1".to_owned()),
+            ("main.consumer.fetch.max.wait.ms".to_owned(), "3".to_owned()),
+        ],
+        file: Some(file),
+        variables: vec![("THALWEG_PRODUCER_LINGER_MS".into(), "4".into())],
+        assignments: vec!["consumer.client.rack=b".to_owned()],
+        flags: Vec::new(),
+    };
+    let clients = Settings::load(&sources).unwrap().clients;
+    for (name, value) in [
+        ("consumer.fetch.min.bytes", "2"),
+        ("consumer.client.rack", "b"),
+        ("main.consumer.fetch.max.wait.ms", "3"),
+        ("producer.linger.ms", "4"),
+        ("session.timeout.ms", "6000"),
+        ("heartbeat.interval.ms", "500"),
+        ("request.timeout.ms", "30000"),
+        ("replication.factor", "-1"),
+    ] {
+        assert_eq!(clients.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert_eq!(clients.len(), 8);
+    assert!(Settings::load(&with_set(&["application.id=a", "consumer.=1"])).is_err());
+}
+
+#[test]
 fn every_key_reaches_its_setting() {
     let settings = Settings::load(&with_set(&[
         "application.id=a.b_c-1",
@@ -180,6 +214,7 @@ fn every_key_reaches_its_setting() {
         "default.timestamp.extractor=org.apache.kafka.streams.processor.WallclockTimestampExtractor",
         "deserialization.exception.handler=continue",
         "durability=sync",
+        "heartbeat.interval.ms=100",
         "http.address=localhost:8080",
         "max.poll.records=13",
         "max.task.idle.ms=-1",
@@ -188,6 +223,9 @@ fn every_key_reaches_its_setting() {
         "processing.exception.handler=LogAndContinueProcessingExceptionHandler",
         "processing.guarantee=exactly_once_v2",
         "repartition.purge.interval.ms=16",
+        "replication.factor=3",
+        "request.timeout.ms=200",
+        "session.timeout.ms=7000",
         "state.dir=/some/where",
         "statestore.cache.max.bytes=17",
         "statestore.uncommitted.max.bytes=18",
@@ -201,6 +239,14 @@ fn every_key_reaches_its_setting() {
     assert_eq!(settings.offset_reset, OffsetReset::Latest);
     assert_eq!(settings.broker.expose(), "log://some/dir");
     assert_eq!(settings.buffered_records_max, 11);
+    for (key, value) in [
+        ("heartbeat.interval.ms", "100"),
+        ("replication.factor", "3"),
+        ("request.timeout.ms", "200"),
+        ("session.timeout.ms", "7000"),
+    ] {
+        assert_eq!(settings.clients[key], value);
+    }
     assert_eq!(settings.commit_interval, Some(Duration::from_millis(12)));
     assert_eq!(settings.timestamp_policy, TimestampPolicy::WallClock);
     assert_eq!(settings.on_deserialization_error, OnError::Continue);
