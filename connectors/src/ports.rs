@@ -439,6 +439,8 @@ pub struct MembershipOptions {
     pub client_id: String,
     /// All shares that the group has to work on; every member says the same.
     pub shares: Vec<Share>,
+    /// The topics of each group of shares, for tools that show what a group reads; may be empty.
+    pub topics: BTreeMap<u32, Vec<String>>,
 }
 
 /// A place where topics live, chosen by URL at run time.

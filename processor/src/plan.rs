@@ -130,6 +130,12 @@ impl Plan {
         self.tasks().map(share).collect()
     }
 
+    /// The topics that each sub-topology reads.
+    pub(crate) fn topics(&self) -> BTreeMap<u32, Vec<String>> {
+        let names = |part: &Part| part.inputs.iter().map(|input| input.name.to_string()).collect();
+        (0..).zip(&self.parts).map(|(number, part)| (number, names(part))).collect()
+    }
+
     /// All tasks.
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
         self.parts.iter().enumerate().flat_map(|(number, part)| {

@@ -120,7 +120,8 @@ impl Worker {
         let (consumer, restorer) = (reader("consumer")?, Restorer::new(reader("restore")?));
         let admin = around.backend.admin()?;
         let group = application_id.to_string();
-        let options = MembershipOptions { group, client_id, shares: around.plan.shares() };
+        let (shares, topics) = (around.plan.shares(), around.plan.topics());
+        let options = MembershipOptions { group, client_id, shares, topics };
         let assignment = Assignment::join(Arc::clone(&around.backend), options)?;
         let now = around.clock.elapsed();
         Ok(Self {

@@ -27,7 +27,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 use self::agent::{Agent, FAREWELL, Shared};
-use self::codec::{Digest, Topics};
+use self::codec::Digest;
 use self::state::Closing;
 use super::KafkaConfig;
 use super::wire::{Coordinator, Pauses};
@@ -69,7 +69,7 @@ impl KafkaMembership {
             process: process(),
             digest: Digest::of(&shares),
             shares,
-            topics: Topics::new(),
+            topics: options.topics.clone(),
             beat_at: now,
             retry_at: now,
             pauses: Pauses::default(),

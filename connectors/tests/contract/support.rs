@@ -140,6 +140,7 @@ impl Bench {
             group: group.into(),
             client_id: "worker".into(),
             shares: shares.to_vec(),
+            topics: BTreeMap::new(),
         })
     }
 

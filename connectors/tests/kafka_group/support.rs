@@ -70,6 +70,7 @@ impl Worker {
             group: group.to_owned(),
             client_id: "worker".to_owned(),
             shares: all.to_vec(),
+            topics: BTreeMap::new(),
         });
         Self {
             member: member.unwrap(),

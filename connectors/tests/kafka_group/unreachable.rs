@@ -17,6 +17,7 @@ fn join(broker: &str) -> PortError {
         group: "orders".to_owned(),
         client_id: "worker".to_owned(),
         shares: shares(&[1]),
+        topics: std::collections::BTreeMap::new(),
     });
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     joined.err().expect("nobody is there")

@@ -193,6 +193,7 @@ impl<'w> Worker<'w> {
             group: GROUP.to_owned(),
             client_id: instance.to_owned(),
             shares: vec![share],
+            topics: BTreeMap::new(),
         };
         let mut membership = world.broker.membership(&options).unwrap();
         assert_eq!(membership.poll().unwrap().assigned, [share]);
