@@ -20,6 +20,12 @@ case ${1:-} in
 esac
 [ -z "$text" ] || [ -r "$text" ] || die "cannot read the text '$text'"
 
+case " $* " in
+  *' --output '* | *' --output='*)
+    die '--output is not for ./run.sh: it compares the results with the shell, and leaves them in .thalweg/run/counts.txt' \
+      "For a file of your own, run the program: $CARGO_TARGET_DIR/release/$job run --until-end --input FILE --output FILE" ;;
+esac
+
 say 'building'
 # `--test structure` makes cargo unify features as it does for tests, so that ./test.sh builds no dependency again.
 cargo build "${cargo_set[@]}" --bins --test structure

@@ -113,7 +113,7 @@ impl App {
     }
 
     /// Declares a topic of the outside, input or output. `run` creates it with this many partitions when it is missing, on every
-    /// backend; one that is there is taken as it is. A topic that nobody declares is never created, and an error when it is missing.
+    /// backend: 1 to 100 000, or the run is refused. One that is there is taken as it is. A topic that nobody declares is never created, and an error when it is missing.
     #[must_use]
     pub fn topic(mut self, name: impl Into<String>, partitions: i32) -> Self {
         self.topics.push((name.into(), partitions));
@@ -265,9 +265,7 @@ impl App {
         let backend = open_with(&settings.broker_url(), clock, &settings.clients)
             .map_err(|source| AppError::Open { broker: settings.broker.to_string(), source })?;
         let replays = Replays { topology: &self.topology, settings, backend: &*backend };
-        for name in &args.remove {
-            replays.remove(name)?;
-        }
+        replays.remove_all(&args.remove)?;
         let names = replays.names().map_err(AppError::Topics)?;
         let list: String = names.iter().map(|name| format!("{name}\n")).collect();
         print(&list)

@@ -98,6 +98,10 @@ pub(crate) enum Command {
     /// A replay has an application id, state and internal topics of its own, and writes to topics named
     /// TOPIC-replay-NAME. It never touches what the live application uses, and ends by itself.
     ///
+    /// --from and --until go by the order of the records: in each partition a replay begins at the first record that is not older
+    /// than --from, and ends before the first that is not older than --until. Records that came late are replayed when they lie behind
+    /// the first, and left out when they lie behind the second, whatever their time.
+    ///
     /// A log:// directory belongs to one process at a time: stop the live application before a replay there.
     Replay(ReplayArgs),
     /// Lists the replays there are, and removes old ones
@@ -115,7 +119,7 @@ pub(crate) struct RunArgs {
     ///
     /// A file is known by its canonical path, and its lines are appended once however often the application is started. Without
     /// --until-end the file is followed: lines that are added to it later are appended too, each when its end has come. Standard
-    /// input and named pipes are read once, and anew by each run. A line has at most 16 MiB.
+    /// input and named pipes are read once, and anew by each run. A line has at most 16 MiB: a longer one is a bad line.
     #[arg(long, value_name = "[TOPIC=]FILE")]
     pub(crate) input: Vec<String>,
     /// Write the results to this file instead of standard output
@@ -254,6 +258,7 @@ mod tests {
         let help = parsed(&["replay", "--help"]).unwrap_err().to_string();
         assert!(help.contains("one process at a time"), "{help}");
         assert!(!help.contains("beside"), "{help}");
+        assert!(help.contains("go by the order of the records"), "{help}");
     }
 
     #[test]

@@ -52,6 +52,18 @@ pub enum AppError {
         #[source]
         source: PortError,
     },
+    /// A topic is declared with a number of partitions that no topic can have.
+    #[error(
+        "the application declares the topic `{topic}` with {partitions} partitions; a topic has 1 to {max}"
+    )]
+    Partitions {
+        /// The topic.
+        topic: String,
+        /// The number.
+        partitions: i32,
+        /// The most that there can be.
+        max: i32,
+    },
     /// Declared topics cannot be created.
     #[error("cannot create the topics that the application declares")]
     Topics(#[source] PortError),
@@ -115,7 +127,7 @@ impl AppError {
     /// What kind of failure it is.
     pub fn class(&self) -> AppErrorClass {
         match self {
-            Self::Config(_) | Self::Option { .. } => AppErrorClass::Usage,
+            Self::Config(_) | Self::Option { .. } | Self::Partitions { .. } => AppErrorClass::Usage,
             Self::Open { source, .. } if is_wish(source) => AppErrorClass::Usage,
             Self::Start { source, .. } if is_contradiction(source) => AppErrorClass::Usage,
             _ => AppErrorClass::Run,

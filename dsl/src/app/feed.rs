@@ -83,17 +83,7 @@ pub enum FeedError {
         /// Bytes appended before.
         appended: u64,
     },
-    /// A line is longer than a record may be.
-    #[error("{input}:{line} is longer than {limit} bytes")]
-    LongLine {
-        /// The text's name.
-        input: String,
-        /// Which line, from 1.
-        line: u64,
-        /// The limit.
-        limit: usize,
-    },
-    /// A line has not the form that the feed asks for.
+    /// A line has not the form that the feed asks for, or is too long.
     #[error(
         "cannot take {input}:{line} (byte {position}): {reason}; put the line right, or leave such lines out with \
          `deserialization.exception.handler=continue`"

@@ -1,7 +1,7 @@
 //! `--input`: feeds files and standard input to the declared topic, beside the run or before it.
 
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -50,7 +50,15 @@ impl Text {
         });
         let (feed, path) = match (named, feeds) {
             (Some(named), _) => named,
-            (None, [only]) => (only, argument),
+            (None, [only]) => match argument.split_once('=') {
+                Some((topic, _)) if !Path::new(argument).exists() => {
+                    return Err(refused(format!(
+                        "the application declares no input `{topic}`, but `{}`, and there is no file `{argument}`",
+                        only.topic()
+                    )));
+                }
+                _ => (only, argument),
+            },
             (None, []) => return Err(refused("the application declares no input".to_owned())),
             (None, several) => {
                 let topics: Vec<String> =
@@ -62,6 +70,29 @@ impl Text {
             }
         };
         Ok(Self { feed: feed.clone(), path: path.into() })
+    }
+
+    /// Finds the feeds for all arguments of `--input`.
+    pub(super) fn find_all(
+        feeds: &[LineFeed],
+        arguments: &[String],
+    ) -> Result<Vec<Self>, AppError> {
+        let texts: Vec<Self> = arguments
+            .iter()
+            .map(|argument| Self::find(feeds, argument))
+            .collect::<Result<_, _>>()?;
+        if texts.iter().filter(|text| text.is_stdin()).count() > 1 {
+            return Err(refused(
+                "`-` is given twice, and standard input can be read once".to_owned(),
+            ));
+        }
+        Ok(texts)
+    }
+
+    /// Does it read the file that this path leads to?
+    pub(super) fn reads(&self, path: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+        !self.is_stdin() && real(&self.path).is_some_and(|own| real(path) == Some(own))
     }
 
     /// Leaves bad lines out.

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// What is logged when nobody says.
 const DEFAULT: &str = "info";
@@ -40,19 +41,28 @@ impl<W: Write> Write for Lossy<W> {
 fn filter(variable: impl Fn(&str) -> Option<String>) -> (EnvFilter, Option<String>) {
     let default = || EnvFilter::new(DEFAULT);
     if let Some(text) = variable("THALWEG_LOG") {
+        let takes = "`THALWEG_LOG` takes a level such as `debug`, or `warn,thalweg=debug`";
+        if let Some(word) = unknown_level(&text) {
+            let levels = "the levels are off, error, warn, info, debug and trace";
+            return (default(), Some(format!("{takes}, and not `{word}`: {levels}")));
+        }
         return match EnvFilter::try_new(&text) {
             Ok(filter) => (filter, None),
-            Err(_) => {
-                let problem =
-                    "`THALWEG_LOG` takes a level such as `debug`, or `warn,thalweg=debug`";
-                (default(), Some(problem.to_owned()))
-            }
+            Err(_) => (default(), Some(takes.to_owned())),
         };
     }
     // `RUST_LOG` may be meant for other programs: what cannot be read is ignored.
     let text = variable("RUST_LOG");
     let filter = text.and_then(|text| EnvFilter::try_new(text).ok());
     (filter.unwrap_or_else(default), None)
+}
+
+/// A word that stands alone and is no level. It would be taken for the name of a module, and all others would fall silent.
+fn unknown_level(text: &str) -> Option<&str> {
+    let words = text.split(',').map(str::trim);
+    let mut alone =
+        words.filter(|word| !word.is_empty() && !word.contains(['=', '[', ']', '{', '}']));
+    alone.find(|word| word.parse::<LevelFilter>().is_err())
 }
 
 #[cfg(test)]
@@ -75,6 +85,24 @@ mod tests {
     fn a_line_that_cannot_be_written_is_lost_and_nothing_else() {
         let mut writer = Lossy(Broken);
         assert!(writer.write_all(b"line").and_then(|()| writer.flush()).is_ok());
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_reported_and_silences_nothing() {
+        for (text, word) in [
+            ("inof", Some("inof")),
+            ("warn, thalweg", Some("thalweg")),
+            ("INFO", None),
+            ("off", None),
+            ("warn,thalweg=debug,", None),
+            ("warn,[span{field=1,other=2}]=debug", None),
+        ] {
+            assert_eq!(unknown_level(text), word, "{text}");
+        }
+        let (chosen, problem) = filter(|_| Some("inof".to_owned()));
+        let problem = problem.unwrap_or_default();
+        assert_eq!(chosen.to_string(), "info");
+        assert!(problem.contains("and not `inof`: the levels are off, error, "), "{problem}");
     }
 
     #[test]

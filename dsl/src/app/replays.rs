@@ -115,14 +115,19 @@ impl Replays<'_> {
         })
     }
 
-    /// Removes the topics and the state of a replay.
-    pub(super) fn remove(&self, name: &str) -> Result<(), AppError> {
-        let option = "--remove";
-        let names = self.names().map_err(AppError::Topics)?;
-        if !names.contains(name) {
+    /// Removes replays: all of them, or none when one of the names is unknown.
+    pub(super) fn remove_all(&self, names: &[String]) -> Result<(), AppError> {
+        let there = self.names().map_err(AppError::Topics)?;
+        if let Some(name) = names.iter().find(|name| !there.contains(*name)) {
             let reason = format!("there is no replay `{name}`; `replays` lists them");
-            return Err(AppError::Option { option, reason });
+            return Err(AppError::Option { option: "--remove", reason });
         }
+        let names: BTreeSet<&String> = names.iter().collect();
+        names.into_iter().try_for_each(|name| self.remove(name))
+    }
+
+    /// Removes the topics and the state of a replay.
+    fn remove(&self, name: &str) -> Result<(), AppError> {
         let id = format!("{}{}", self.settings.application_id, suffix(name));
         let mut task = TaskConfig::new(id.as_str());
         task.output_suffix = suffix(name).into();

@@ -54,8 +54,10 @@ struct Course {
     suffix: String,
     start: StartAt,
     until: Until,
-    input: Vec<String>,
 }
+
+/// The most partitions that a topic may be declared with.
+const PARTITIONS_MAX: i32 = 100_000;
 
 impl Mode {
     /// Refuses what cannot be, whatever the backend holds.
@@ -77,6 +79,22 @@ impl Mode {
         }
     }
 
+    /// The arguments of `--input`.
+    fn input(&self) -> &[String] {
+        match self {
+            Self::Live(args) => &args.input,
+            Self::Replay(_) => &[],
+        }
+    }
+
+    /// Does it end by itself?
+    fn has_end(&self) -> bool {
+        match self {
+            Self::Live(args) => args.until_end,
+            Self::Replay(_) => true,
+        }
+    }
+
     fn output(&self) -> Option<&Path> {
         match self {
             Self::Live(args) => args.output.as_deref(),
@@ -91,9 +109,42 @@ impl Run<'_> {
         self,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Option<Summary>, AppError> {
+        let ended = self.go(shutdown).await?;
+        if self.mode.has_end() && !ended.as_ref().is_some_and(|summary| summary.reached_end) {
+            let rest = match self.mode {
+                Mode::Live(_) => "the next run goes on from here",
+                Mode::Replay(_) => "its outputs are incomplete; make it anew with --replace",
+            };
+            tracing::warn!("stopped before it came to its end: {rest}");
+        }
+        Ok(ended)
+    }
+
+    /// Refuses what cannot be, before anything is done; gives the texts to be fed.
+    fn check(&self) -> Result<Vec<Text>, AppError> {
+        self.mode.check()?;
+        let bad = |(_, partitions): &&(String, i32)| !(1..=PARTITIONS_MAX).contains(partitions);
+        if let Some((topic, partitions)) = self.app.topics.iter().find(bad) {
+            let (topic, partitions) = (topic.clone(), *partitions);
+            return Err(AppError::Partitions { topic, partitions, max: PARTITIONS_MAX });
+        }
+        let texts = Text::find_all(&self.app.inputs, self.mode.input())?;
+        match self.mode.output() {
+            Some(path) if texts.iter().any(|text| text.reads(path)) => Err(AppError::Option {
+                option: "--output",
+                reason: format!("`{}` is the file of an `--input`", path.display()),
+            }),
+            _ => Ok(texts),
+        }
+    }
+
+    async fn go(
+        &self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<Option<Summary>, AppError> {
         let mut shutdown = std::pin::pin!(shutdown);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        self.mode.check()?;
+        let texts = self.check()?;
         let output = self.mode.output().map(Output::open).transpose()?;
         let backend = tokio::select! {
             opened = self.open(&clock) => opened?,
@@ -103,7 +154,7 @@ impl Run<'_> {
         if let Mode::Live(_) = self.mode {
             self.create_topics(&backend)?;
         }
-        let mut feeding = self.start_input(&course, &backend)?;
+        let mut feeding = self.start_input(&course, &backend, texts)?;
         if course.until == Until::EndAtStart
             && let Some(mut before) = feeding.take()
         {
@@ -172,7 +223,6 @@ impl Run<'_> {
                     suffix: String::new(),
                     start: StartAt::Committed,
                     until: if args.until_end { Until::EndAtStart } else { Until::Forever },
-                    input: args.input.clone(),
                 });
             }
         };
@@ -190,7 +240,6 @@ impl Run<'_> {
             suffix,
             start: StartAt::Replay { from: args.from, warm_up: args.warm_up },
             until: args.until.map_or(Until::EndAtStart, Until::Time),
-            input: Vec::new(),
         })
     }
 
@@ -226,19 +275,15 @@ impl Run<'_> {
         &self,
         course: &Course,
         backend: &SharedBackend,
+        texts: Vec<Text>,
     ) -> Result<Option<Feeding>, AppError> {
-        if course.input.is_empty() {
+        if texts.is_empty() {
             return Ok(None);
         }
-        let find = |text: &String| {
-            let found = Text::find(&self.app.inputs, text)?;
-            Ok(match self.settings.on_deserialization_error == OnError::Continue {
-                true => found.skip_bad_lines(),
-                false => found,
-            })
-        };
+        let skips = self.settings.on_deserialization_error == OnError::Continue;
+        let as_told = |text: Text| if skips { text.skip_bad_lines() } else { text };
         let input = Input {
-            texts: course.input.iter().map(find).collect::<Result<_, AppError>>()?,
+            texts: texts.into_iter().map(as_told).collect(),
             group: format!("{}-input", course.application_id),
             backend: Arc::clone(backend),
             follows: course.until == Until::Forever,

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bad_input;
+mod refused;
 
 use std::sync::Mutex;
 
@@ -175,6 +176,10 @@ fn a_replay_name_that_is_taken_is_refused_until_it_is_removed() {
     assert_eq!(removed, (0, String::new()));
     assert_eq!(topics("-replay-"), of_the_other);
     assert_eq!(topics("") - of_the_other, live);
+
+    let both = ["replays", "--remove", "one-more", "--remove", "nope", "--broker", &url];
+    assert_eq!(run(&app(), &both).0, 2);
+    assert_eq!(topics("-replay-"), of_the_other, "all names are looked at before one is removed");
     assert_eq!(replay("one"), (0, String::new()));
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_connectors::{Durability, OffsetReset};
@@ -123,6 +123,7 @@ impl Settings {
     }
 
     fn check_together(self) -> Result<Self, ConfigError> {
+        self.check_directories()?;
         let is_log = self.broker.expose().starts_with("log://");
         let in_url = self.broker.expose().contains("durability=");
         let why = match self.durability {
@@ -131,6 +132,26 @@ impl Settings {
             _ => return Ok(self),
         };
         let message = format!("`durability` {why} `{}`", self.broker);
+        Err(ConfigError::new(vec![Problem::Conflict(message)]))
+    }
+
+    /// Refuses state within the log's directory and the reverse: who removes one would remove the other.
+    fn check_directories(&self) -> Result<(), ConfigError> {
+        let Some(log) = self.broker.expose().strip_prefix("log://") else {
+            return Ok(());
+        };
+        let log = Path::new(log.split('?').next().unwrap_or_default());
+        let state = self.state_dir.join(&self.application_id);
+        let (real_log, real_state) = (real(log), real(&state));
+        if !real_log.starts_with(&real_state) && !real_state.starts_with(&real_log) {
+            return Ok(());
+        }
+        let message = format!(
+            "the state directory `{}` (`state.dir` and `application.id`) and the log's directory `{}` (`broker`) have to lie apart; \
+             change one of them",
+            state.display(),
+            log.display()
+        );
         Err(ConfigError::new(vec![Problem::Conflict(message)]))
     }
 
@@ -147,6 +168,16 @@ impl Settings {
     /// Every key with its value and where that came from; secrets masked.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (&'static Key, &str, &str)> {
         self.shown.iter().map(|(key, value, origin)| (*key, value.as_str(), origin.as_str()))
+    }
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
+    match known.map(|(there, real)| (path.strip_prefix(there), real)) {
+        Some((Ok(rest), real)) => real.join(rest),
+        _ => path,
     }
 }
 

@@ -363,3 +363,33 @@ fn a_variable_is_named_after_its_key() {
     assert_eq!(settings.application_id, "from-env");
     assert_eq!(settings.task_idle_max, Some(Duration::from_millis(20)));
 }
+
+#[test]
+fn state_and_log_have_to_lie_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::create_dir(at("log")).unwrap();
+    for (log, state, id, is_refused) in [
+        ("log", "", "log", true),
+        ("log", "log", "app", true),
+        ("log", "log/deeper", "app", true),
+        ("app/log", "", "app", true),
+        ("log", "", "app", false),
+        ("log", "", "log-2", false),
+        ("log", "away", "log", false),
+    ] {
+        let (log, state) = (at(log), at(state));
+        let set = [format!("broker=log://{log}"), format!("state.dir={state}")];
+        let mut sources = with_set(&[&set[0], &set[1]]);
+        sources.code = vec![("application.id".to_owned(), id.to_owned())];
+        assert_eq!(Settings::load(&sources).is_err(), is_refused, "{log} {state} {id}");
+        if is_refused {
+            let problem = &problems(&sources)[0];
+            assert!(problem.contains(&log) && problem.contains(&state), "{problem}");
+        }
+    }
+    let mut defaults = sources();
+    defaults.code = vec![("application.id".to_owned(), "log".to_owned())];
+    let problem = &problems(&defaults)[0];
+    assert!(problem.starts_with("the state directory `.thalweg/log` "), "{problem}");
+}

@@ -79,7 +79,8 @@ impl LineFeed {
         self
     }
 
-    /// Leaves out the lines that have no key or timestamp where one is asked for, instead of failing: they are logged and counted.
+    /// Leaves out the lines that have no key or timestamp where one is asked for, and those of more than 16 MiB, instead of failing:
+    /// they are logged and counted.
     /// An [`App`](crate::App) does so when `deserialization.exception.handler` is `continue`.
     #[must_use]
     pub fn skip_bad_lines(mut self) -> Self {
@@ -141,7 +142,7 @@ impl LineFeed {
     ///
     /// # Errors
     /// When the topic is not there, the text cannot be read, is shorter than what was appended or is another one, a line has no key
-    /// or timestamp, or the backend fails. What was committed before stays.
+    /// or timestamp or more than 16 MiB, or the backend fails. What was committed before stays.
     pub fn append(
         &self,
         backend: &dyn Backend,

@@ -58,7 +58,7 @@ pub fn read_all<K: 'static, V: 'static>(
 }
 
 /// Reads the latest committed value of every key of a topic, in the order of the keys' bytes. A key whose latest value is null
-/// is left out.
+/// is left out. Records with a null key are one row, the first.
 ///
 /// # Errors
 /// When the topic is not there, a record cannot be decoded, or the backend fails.
@@ -71,32 +71,43 @@ pub fn read_table<K: 'static, V: 'static>(
         partition: i32,
         offset: Offset,
     }
-    let mut latest: HashMap<Box<[u8]>, Latest> = HashMap::new();
+    let mut of_null: Option<Latest> = None;
+    let mut of_keys: HashMap<Box<[u8]>, Latest> = HashMap::new();
     read_committed(backend, topic.name(), |partition, record| {
-        let key = record.key.unwrap_or_default();
-        match (record.value, latest.get_mut(key)) {
-            (None, _) => {
-                latest.remove(key);
+        let there = match record.key {
+            Some(key) => of_keys.get_mut(key),
+            None => of_null.as_mut(),
+        };
+        match (record.value, there, record.key) {
+            (None, _, Some(key)) => {
+                of_keys.remove(key);
             }
-            (Some(value), Some(there)) => {
+            (None, _, None) => of_null = None,
+            (Some(value), Some(there), _) => {
                 there.value.clear();
                 there.value.extend_from_slice(value);
                 (there.partition, there.offset) = (partition, record.offset);
             }
-            (Some(value), None) => {
+            (Some(value), None, key) => {
                 let row = Latest { value: value.to_vec(), partition, offset: record.offset };
-                latest.insert(key.into(), row);
+                match key {
+                    Some(key) => {
+                        of_keys.insert(key.into(), row);
+                    }
+                    None => of_null = Some(row),
+                }
             }
         }
         Ok(())
     })?;
-    let mut rows: Vec<_> = latest.into_iter().collect();
+    let mut rows: Vec<_> = of_keys.into_iter().map(|(key, row)| (Some(key), row)).collect();
+    rows.extend(of_null.map(|row| (None, row)));
     rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     rows.into_iter()
         .map(|(key, row)| {
             let at = |field| decode_error(field, topic.name(), row.partition, row.offset);
             Ok((
-                topic.key_serde().read(Some(&key)).map_err(at("key"))?,
+                topic.key_serde().read(key.as_deref()).map_err(at("key"))?,
                 topic.value_serde().read(Some(&row.value)).map_err(at("value"))?,
             ))
         })

@@ -143,11 +143,7 @@ impl<'f> Session<'f> {
         let (mut at, mut committed) = (from, from);
         let mut open = false;
         loop {
-            let read = read_some(text, &mut buffer).map_err(|source| FeedError::Read {
-                input: self.place.input.to_owned(),
-                position: at + buffer.len() as u64,
-                source,
-            })?;
+            let read = self.read(text, &mut buffer, at)?;
             let whole = match (read, last_line) {
                 (0, LastLine::Take) => buffer.len(),
                 _ => end_of_lines(&buffer),
@@ -159,22 +155,77 @@ impl<'f> Session<'f> {
                 buffer.drain(..whole);
                 at += whole as u64;
             }
-            if buffer.len() > LINE_BYTES_MAX {
-                return Err(FeedError::LongLine {
-                    input: self.place.input.to_owned(),
-                    line: self.done.lines() + 1,
-                    limit: LINE_BYTES_MAX,
-                });
+            // One more byte may belong to the line's end.
+            if buffer.len() > LINE_BYTES_MAX + 1 {
+                if std::mem::take(&mut open) {
+                    self.commit(at)?;
+                }
+                committed = at;
+                let Some(passed) = self.pass_long_line(text, &mut buffer, at, last_line)? else {
+                    return Ok(self.appended(from, at));
+                };
+                self.begin(&mut open)?;
+                at += passed;
+                continue;
             }
             if open && (read < READ_BYTES || at - committed >= TRANSACTION_BYTES) {
                 self.commit(at)?;
                 (open, committed) = (false, at);
             }
             if read == 0 {
-                let Self { lines, skipped, .. } = self;
-                return Ok(Appended { lines, skipped, from, to: at });
+                return Ok(self.appended(from, at));
             }
         }
+    }
+
+    fn appended(&self, from: u64, to: u64) -> Appended {
+        Appended { lines: self.lines, skipped: self.skipped, from, to }
+    }
+
+    /// Reads once, behind what the buffer holds; the buffer begins at `at` in the text.
+    fn read(&self, text: &mut dyn Read, buffer: &mut Vec<u8>, at: u64) -> Result<usize, FeedError> {
+        let position = at + buffer.len() as u64;
+        let input = || self.place.input.to_owned();
+        read_some(text, buffer).map_err(|source| FeedError::Read {
+            input: input(),
+            position,
+            source,
+        })
+    }
+
+    /// Reads over a line that is too long and begins with the buffer, without keeping it, and leaves it out as a bad one; tells its
+    /// bytes. `None` when it has no end yet and waits for it: it is looked at again from its beginning then.
+    fn pass_long_line(
+        &mut self,
+        text: &mut dyn Read,
+        buffer: &mut Vec<u8>,
+        at: u64,
+        last_line: LastLine,
+    ) -> Result<Option<u64>, FeedError> {
+        let number = self.done.lines() + 1;
+        if !self.feed.skips_bad_lines {
+            return self.refuse(number, at, Bad::long()).map(|()| None);
+        }
+        let mut done = self.done.clone();
+        let mut passed = 0;
+        loop {
+            let end = buffer.iter().position(|&byte| byte == b'\n').map(|before| before + 1);
+            let part = end.unwrap_or(buffer.len());
+            done.add(&buffer[..part]);
+            buffer.drain(..part);
+            passed += part as u64;
+            if end.is_some() {
+                break;
+            }
+            match (self.read(text, buffer, at + passed)?, last_line) {
+                (0, LastLine::Leave) => return Ok(None),
+                (0, LastLine::Take) => break,
+                _ => {}
+            }
+        }
+        self.refuse(number, at, Bad::long())?;
+        self.done = done;
+        Ok(Some(passed))
     }
 
     fn begin(&mut self, open: &mut bool) -> Result<(), FeedError> {
@@ -198,6 +249,7 @@ impl<'f> Session<'f> {
                 // The line's end, which has come since.
                 true if value.is_empty() => Ok(None),
                 true => Err(Bad::because("it has grown since it was appended without its end")),
+                false if value.len() > LINE_BYTES_MAX => Err(Bad::long()),
                 false => self.parts(value).map(Some),
             };
             match taken {
@@ -306,6 +358,10 @@ impl Bad {
 
     fn caused(reason: &str, source: impl Into<BoxError>) -> Self {
         Self { reason: reason.to_owned(), source: Some(source.into()) }
+    }
+
+    fn long() -> Self {
+        Self::because(&format!("it is longer than {} MiB", LINE_BYTES_MAX >> 20))
     }
 
     fn early(time: Timestamp) -> Self {

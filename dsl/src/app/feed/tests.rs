@@ -236,6 +236,50 @@ fn the_latest_value_of_each_key_is_read_in_the_order_of_the_keys() {
 }
 
 #[test]
+fn a_null_key_is_a_row_of_its_own_and_stays_null() {
+    let broker = broker(1);
+    LineFeed::to("lines").append(&broker, "g", Cursor::new("a\nb\n")).unwrap();
+    let of_unit = read_table(&broker, &Topic::<(), String>::new("lines")).unwrap();
+    assert_eq!(of_unit, [((), "b".to_owned())]);
+
+    let feed = LineFeed::to("lines").key(|line| Some(&line[..0]));
+    feed.append(&broker, "h", Cursor::new("c\n")).unwrap();
+    let rows = read_table(&broker, &Topic::<Option<String>, String>::new("lines")).unwrap();
+    assert_eq!(rows, [(None, "b".to_owned()), (Some(String::new()), "c".to_owned())]);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_named_or_left_out_and_counted() {
+    const MAX: usize = 16 << 20;
+    let feed = LineFeed::to("lines");
+    for length in [MAX + 1, MAX + 2, MAX + (1 << 20)] {
+        for end in ["\nb\n", "\r\nb", "\n", ""] {
+            let text = format!("a\n{}{end}", "x".repeat(length));
+            let broker = broker(1);
+            let error = feed.append(&broker, "g", Cursor::new(&text)).unwrap_err().to_string();
+            assert!(
+                error.starts_with("cannot take g:2 (byte 2): it is longer than 16 MiB; "),
+                "{error}"
+            );
+
+            let skipping = feed.clone().skip_bad_lines();
+            let appended = skipping.append(&broker, "g", Cursor::new(&text)).unwrap();
+            let to = text.len() as u64;
+            assert_eq!((appended.skipped, appended.to), (1, to), "{length} {end:?}");
+            let expected: &[&[u8]] = if end.contains('b') { &[b"a", b"b"] } else { &[b"a"] };
+            assert_eq!(values(&broker), expected);
+            let again = skipping.append(&broker, "g", Cursor::new(&text)).unwrap();
+            assert_eq!(again, Appended { lines: 0, skipped: 0, from: to, to });
+        }
+    }
+    for end in ["\n", "\r\n", ""] {
+        let broker = broker(1);
+        let text = format!("{}{end}", "x".repeat(MAX));
+        assert_eq!(feed.append(&broker, "g", Cursor::new(&text)).unwrap().lines, 1);
+    }
+}
+
+#[test]
 fn an_undecodable_record_is_named_and_not_shown() {
     let broker = broker(1);
     LineFeed::to("lines").append(&broker, "g", Cursor::new("canary\n")).unwrap();
