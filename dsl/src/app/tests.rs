@@ -184,6 +184,24 @@ fn a_replay_name_that_is_taken_is_refused_until_it_is_removed() {
 }
 
 #[test]
+fn the_range_of_a_replay_goes_by_the_order_of_the_records() {
+    let (url, broker) = broker("app-replay-order");
+    let text = text_file("1\n2\n5\nlate: 1\n6\nlate: 3\n");
+    let feed = LineFeed::to("lines").timestamp(|line| {
+        let seconds: Result<i64, _> = line.trim_start_matches("late: ").parse();
+        seconds.map(|seconds| thalweg_connectors::Timestamp(seconds * 1000))
+    });
+    let app = App { inputs: vec![feed], ..app() };
+    let live = ["run", "--until-end", "--broker", &url, "--input", &text.path];
+    assert_eq!(run(&app, &live), (0, String::new()));
+    let range = ["--from", "1970-01-01T00:00:02Z", "--until", "1970-01-01T00:00:06Z"];
+    let replay = [&["replay", "--as", "range", "--broker", &url], &range[..]].concat();
+    assert_eq!(run(&app, &replay), (0, String::new()));
+    let replayed = totals(&broker, "-replay-range");
+    assert_eq!(replayed, rows(&[("2", 1), ("5", 1), ("late: 1", 1)]));
+}
+
+#[test]
 fn what_there_is_to_replay_is_told() {
     let (url, broker) = broker("app-replay-range");
     let there_is = || {
