@@ -70,7 +70,7 @@ fn log_lines_that_cannot_be_written_stop_nothing() {
         assert_eq!(output.stdout, b"2 a\n1 b\n", "{log}");
     }
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = place.command(PROGRAM, &["run", "--broker", "kafka://h"]);
+    let mut command = place.command(PROGRAM, &["run", "--broker", "redis://h"]);
     assert_eq!(command.stderr(full).status().unwrap().code(), Some(2), "an error is lost too");
 }
 

@@ -91,7 +91,7 @@ fn replays_of_a_windowed_count_repeat_the_original_run_and_touch_nothing_of_it()
     let mut process = place.start(&replay("three"));
     process.wait_for(|numbers| numbers.commits > 0);
     let killed = process.kill();
-    let three = place.run(&replay("three"));
+    let three = place.run(&[&replay("three")[..], &["--replace"]].concat());
 
     let all = i64::MIN;
     let first = output(&place, "-replay-one", all);
