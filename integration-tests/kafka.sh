@@ -149,6 +149,8 @@ advertised.listeners=PLAINTEXT://$at:$port,CONTROLLER://$at:$((port + 100)),PROX
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT
 log.dirs=$RUN/$1/data
 num.partitions=4
+# Tests write records of long ago: none is deleted for its age.
+log.retention.ms=-1
 default.replication.factor=$rf
 min.insync.replicas=$isr
 auto.create.topics.enable=false

@@ -10,6 +10,7 @@
 //! | `partition` | murmur2, as Kafka's Java client has it |
 //! | `ports` | what the core asks for: [`Consumer`], [`Producer`], [`Admin`], [`Membership`], [`Clock`] |
 //! | `clock` | the machine's clock and a manual one |
+//! | `kafka` | `kafka://`: Apache Kafka; librdkafka for data, a wire client of our own for membership |
 //! | `local` | what the embedded backends share: clients, transactional ids, groups, planned faults |
 //! | `log` | `log://`: a durable transactional log in a directory |
 //! | `names` | names of topics: which are legal, which are similar |

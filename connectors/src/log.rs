@@ -94,7 +94,7 @@ impl LogBroker {
     }
 
     /// Opens a log whose storage is memory that forgets what was not synced: the same code, for
-    /// simulations and tests.
+    /// tests of crashes.
     ///
     /// # Errors
     /// As for a directory, except for those of files.

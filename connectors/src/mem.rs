@@ -1,7 +1,7 @@
 //! `mem://`: partitions, transactions and groups as a Kafka broker has them, in the memory of one
 //! process.
 //!
-//! The test driver, the simulator and the quick start run on it. Nothing survives the process.
+//! Tests, benchmarks and quick starts run on it. Nothing survives the process.
 
 mod engine;
 mod partition;

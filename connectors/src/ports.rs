@@ -281,7 +281,7 @@ pub trait Producer: Send {
     ) -> PortResult<()>;
 
     /// Has the connection hiccupped since `init_transactions`, so that a late request may still be under way? Then it has to be
-    /// replaced after the current transaction (`notes` of the Kafka backend). Embedded backends never are.
+    /// replaced after the current transaction: a late request could end the next one. Embedded backends never are.
     fn is_tainted(&mut self) -> bool {
         false
     }
@@ -450,6 +450,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Can outputs and offsets be committed together?
     fn supports_transactions(&self) -> bool;
+
+    /// Does it forget deletes some time after they were compacted away (Kafka's `delete.retention.ms`)? Then local state that
+    /// has not followed for long cannot be brought up to date.
+    fn compacts(&self) -> bool {
+        false
+    }
 
     /// What one line at start says of durability, such as `survives a killed process`.
     fn promise(&self) -> &'static str;

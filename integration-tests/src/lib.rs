@@ -1,5 +1,5 @@
-//! What the crates of Thalweg prove together: the conformance scenarios that the reference implementation wrote the
-//! expectations of, and the checks of the workspace's structure.
+//! What the crates of Thalweg prove together: the scenarios recorded from the reference implementation (`conformance`), faults
+//! against a real broker (`chaos`), speed (`bench`), and, in `tests`, processes that are killed and the structure of the workspace.
 //!
 //! It is *not* published and *not* a library for anybody else.
 //!

@@ -89,6 +89,8 @@ pub struct Metrics {
     pub(crate) workers: Vec<WorkerCell>,
     stopping: AtomicBool,
     failed: AtomicBool,
+    /// Some worker ended without its last commit.
+    uncommitted: AtomicBool,
     pub(crate) processed: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) commits: AtomicU64,
@@ -115,6 +117,7 @@ impl Metrics {
             workers: (0..workers).map(worker).collect(),
             stopping: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            uncommitted: AtomicBool::new(false),
             processed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             commits: AtomicU64::new(0),
@@ -140,6 +143,15 @@ impl Metrics {
 
     pub(crate) fn set_failed(&self) {
         self.failed.store(true, Relaxed);
+    }
+
+    pub(crate) fn set_uncommitted(&self) {
+        self.uncommitted.store(true, Relaxed);
+    }
+
+    /// Has every worker that ended made its last commit?
+    pub(crate) fn is_all_committed(&self) -> bool {
+        !self.uncommitted.load(Relaxed)
     }
 
     pub(crate) fn committed(&self, took: Duration) {

@@ -72,6 +72,8 @@ pub struct Summary {
     pub records_restored: u64,
     /// It came to its end by itself; else it was asked to stop.
     pub reached_end: bool,
+    /// Every worker's last commit succeeded; else what it held is processed again at the next start.
+    pub committed: bool,
 }
 
 /// What the threads of a run share.
@@ -174,6 +176,7 @@ impl Streams {
             commits: numbers.commits,
             records_restored: numbers.records_restored(),
             reached_end: control.reached_end.load(Ordering::SeqCst),
+            committed: self.handle.metrics.is_all_committed(),
         })
     }
 

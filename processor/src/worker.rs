@@ -10,7 +10,9 @@
 //! | `open` | from assigned to running: committed offsets, engine, restore, inputs |
 //! | `fetch` | from the consumer to the tasks, and back-pressure |
 //! | `work` | whose turn it is to process and punctuate |
+//! | `pace` | how many records make a turn |
 //! | `commit` | one commit of all tasks, and what follows from it |
+//! | `failure` | a failure, its class, and whose state it concerns |
 //! | `recover` | what is done about a failure, by its class |
 //! | `ends` | where a run ends that ends by itself |
 //! | `publish` | numbers for the registry |
@@ -98,6 +100,8 @@ pub(crate) struct Worker {
     /// The last cycle did something, so the next one does not wait.
     busy: bool,
     commit_at: Duration,
+    /// Since when a commit waits for the group.
+    deferred_since: Option<Duration>,
     purge_at: Duration,
     sampled_at: Duration,
     /// Since when it has failed without a commit in between.
@@ -138,6 +142,7 @@ impl Worker {
             fetched: Vec::new(),
             busy: true,
             commit_at: now + around.config.commit_interval(),
+            deferred_since: None,
             purge_at: now + around.config.purge_interval,
             sampled_at: now,
             failing_since: None,
@@ -236,8 +241,11 @@ impl Worker {
             Err(failure) if recover::is_final(failure.class) => {
                 return Some(Err(self.stopped_by(failure)));
             }
-            Err(failure) => tracing::warn!(worker = self.index, error = %chain(&failure.error),
-                "the last commit failed; its records will be processed again"),
+            Err(failure) => {
+                self.around.metrics.set_uncommitted();
+                tracing::warn!(worker = self.index, error = %chain(&failure.error),
+                    "the last commit failed; its records will be processed again");
+            }
         }
         self.publish();
         self.leave(StreamsState::Stopped);
@@ -247,6 +255,7 @@ impl Worker {
     /// Ends without waiting any longer: as [`try_close`](Self::try_close), if that is possible now.
     pub(crate) fn close(mut self) -> Result<(), RunError> {
         self.try_close().unwrap_or_else(|| {
+            self.around.metrics.set_uncommitted();
             tracing::warn!(
                 worker = self.index,
                 "the group does not settle: what is not committed will be processed again"

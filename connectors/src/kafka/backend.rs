@@ -38,6 +38,10 @@ impl Backend for KafkaBackend {
         "kafka"
     }
 
+    fn compacts(&self) -> bool {
+        true
+    }
+
     fn supports_transactions(&self) -> bool {
         true
     }

@@ -71,9 +71,7 @@ impl KafkaConfig {
         add(&mut given, &PRODUCER_FIXED);
         let mut delivery = self.delivery_timeout.as_millis();
         if let Some(id) = &options.transactional_id {
-            let ours = options.transaction_timeout.as_millis();
-            let given_timeout = given.get("transaction.timeout.ms").and_then(|t| t.parse().ok());
-            let timeout: u128 = given_timeout.unwrap_or(ours);
+            let timeout = options.transaction_timeout.as_millis();
             // A record that is stored after its transaction has timed out is of no use.
             delivery = delivery.min(timeout);
             add(

@@ -50,7 +50,7 @@ pub(super) const fn kind(code: Code) -> PortErrorKind {
     }
 }
 
-/// Codes that librdkafka has no names for.
+/// Codes of the protocol that only say that a member is not current.
 const FENCED_MEMBER_EPOCH: Code = 110;
 const STALE_MEMBER_EPOCH: Code = 113;
 

@@ -71,11 +71,7 @@ const NAMES: &[(&str, For, Does)] = &[
     ),
     ("max.partition.fetch.bytes", Consumer, Is("max.partition.fetch.bytes")),
     ("max.poll.interval.ms", Consumer, Field(|c, ms| millis(&mut c.rebalance_timeout, ms))),
-    (
-        "max.poll.records",
-        Consumer,
-        Nothing("buffered.records.per.partition bounds what is read ahead"),
-    ),
+    ("max.poll.records", Consumer, Nothing("set max.poll.records without a prefix")),
     ("max.request.size", Producer, Is("message.max.bytes")),
     (
         "partition.assignment.strategy",
@@ -94,7 +90,11 @@ const NAMES: &[(&str, For, Does)] = &[
     ("retry.backoff.ms", Both, Is("retry.backoff.ms")),
     ("send.buffer.bytes", Both, Is("socket.send.buffer.bytes")),
     ("session.timeout.ms", Consumer, Field(|c, ms| millis(&mut c.session_timeout, ms))),
-    ("transaction.timeout.ms", Producer, Is("transaction.timeout.ms")),
+    (
+        "transaction.timeout.ms",
+        Producer,
+        Never("the application decides: set transaction.timeout.ms without a prefix"),
+    ),
     ("transactional.id", Producer, Never("it is made of the application's id and the worker")),
 ];
 
@@ -156,7 +156,19 @@ impl KafkaConfig {
                 "state is restored by the main consumer: use main.consumer.",
             ));
         }
+        config.check_together()?;
         Ok(config)
+    }
+
+    fn check_together(&self) -> PortResult<()> {
+        if self.heartbeat_interval * 3 > self.session_timeout {
+            let why = "it has to be at least three times heartbeat.interval.ms";
+            return Err(refused("session.timeout.ms", why));
+        }
+        if self.request_timeout.is_zero() {
+            return Err(refused("request.timeout.ms", "it has to be longer than 0"));
+        }
+        Ok(())
     }
 
     fn set(&mut self, name: &str, bare: &str, target: For, value: &str) -> PortResult<()> {

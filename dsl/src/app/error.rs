@@ -91,6 +91,14 @@ pub enum AppError {
         #[source]
         source: Box<RunError>,
     },
+    /// The run ended, but not with a commit.
+    #[error(
+        "`{application_id}` ended without its last commit: what it held is processed again at the next start"
+    )]
+    Uncommitted {
+        /// The application.
+        application_id: String,
+    },
     /// The endpoint cannot be served.
     #[error("cannot serve `http.address` {address}")]
     Http {

@@ -181,6 +181,9 @@ impl Run<'_> {
             server.abort();
         }
         let ended = ended.map_err(|e| e.of(&course.application_id))?;
+        if !ended.committed {
+            return Err(AppError::Uncommitted { application_id: course.application_id });
+        }
         log_end(&course.application_id, &ended);
         if !course.suffix.is_empty() && ended.records_processed == 0 {
             self.log_nothing_replayed(&*backend);

@@ -40,8 +40,16 @@ impl Shutdown {
     }
 
     /// Is ready when the first signal has come. One that comes clearly later ends the process with exit code 130: nothing open is
-    /// committed then, and the next start goes on from the last commit.
-    pub(super) async fn asked(mut self) {
+    /// committed then, and the next start goes on from the last commit. Signals are heard from now on, whatever the caller waits for.
+    pub(super) fn asked(self) -> impl Future<Output = ()> + Send {
+        let first = tokio::spawn(self.first());
+        async {
+            // It does not end otherwise.
+            first.await.ok();
+        }
+    }
+
+    async fn first(mut self) {
         self.one().await;
         let first = Instant::now();
         tokio::spawn(async move {

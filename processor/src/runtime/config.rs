@@ -130,7 +130,8 @@ pub struct RuntimeConfig {
     /// How often lag and rates are looked at. Default 1 s.
     pub metrics_interval: Duration,
     /// Local state whose last commit is older is discarded: the changelog may have lost its tombstones since (half of its
-    /// `delete.retention.ms`). `None`, the default: for backends that do not compact.
+    /// `delete.retention.ms`). `None`, the default: that half on backends that compact,
+    /// never on others.
     pub state_age_max: Option<Duration>,
     /// What happens when a topic that a sink writes is not there.
     pub missing_outputs: MissingOutputs,

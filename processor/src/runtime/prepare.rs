@@ -26,11 +26,15 @@ pub(crate) fn surroundings(
     engines: impl FnOnce(&RuntimeConfig) -> Result<Arc<dyn Engines>, StateError>,
 ) -> Result<Surroundings, StartError> {
     let StreamsSpec { topology, backend, clock, config } = spec;
-    let config = Arc::new(checked(&config)?);
+    let mut config = checked(&config)?;
     config.guarantee.check(&*backend).map_err(StartError::Guarantee)?;
     let engines = engines(&config)?;
     let mut admin = backend.admin()?;
     let plan = Arc::new(Plan::resolve(&topology, &config.task, &mut *admin)?);
+    if backend.compacts() {
+        config.state_age_max = config.state_age_max.or_else(|| Some(shortest_memory(&plan) / 2));
+    }
+    let config = Arc::new(config);
     let mut reader = Reader::new(&*backend, &plan)?;
     match config.start {
         StartAt::Committed => plan.create_topics(config.missing_outputs, &mut *admin)?,
@@ -78,6 +82,16 @@ fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartError> {
     task.cache_max_bytes = 0;
     config.workers = 1;
     Ok(config)
+}
+
+/// Kafka's default of `delete.retention.ms`.
+const DELETES_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long the changelogs keep deletes at least.
+fn shortest_memory(plan: &Plan) -> Duration {
+    let configured = |topic: &NewTopic| topic.config.get("delete.retention.ms")?.parse().ok();
+    let configured = plan.internal_topics().iter().filter_map(configured);
+    configured.map(Duration::from_millis).chain([DELETES_KEPT]).min().unwrap_or(DELETES_KEPT)
 }
 
 /// A replay makes all topics anew that it writes, so it has to know them.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_connectors::{GroupMetadata, Isolation, Offset, TopicPartition};
-use thalweg_txn::{CommitPlan, Committed};
+use thalweg_txn::{CommitPlan, Committed, Guarantee};
 
 use super::failure::persist_error;
 use super::slot::{Slot, Stage};
@@ -50,16 +50,29 @@ impl Worker {
                 }
                 None => {
                     self.commit_at = self.commit_at.min(begun);
+                    self.deferred_since.get_or_insert(begun);
                     return Ok(Attempt::Deferred);
                 }
             },
             false => Attempt::Nothing,
         };
         self.commit_at = begun + self.around.config.commit_interval();
+        self.deferred_since = None;
         if attempt == Attempt::Committed {
             self.around.metrics.committed(self.around.clock.elapsed().saturating_sub(begun));
         }
         Ok(attempt)
+    }
+
+    /// Has a commit been put off for so long that more work would be in danger, or too much for memory? It then has to wait for
+    /// the group: half of the time that a transaction has, or of the bytes that one may send.
+    pub(super) fn is_held_up(&mut self) -> bool {
+        let Some(since) = self.deferred_since else { return false };
+        let config = &self.around.config;
+        let waited = self.around.clock.elapsed().saturating_sub(since);
+        let sent = self.collector.as_ref().map_or(0, Collector::uncommitted_bytes);
+        let late = waited > config.transaction_timeout / 2;
+        (late && config.guarantee == Guarantee::ExactlyOnce) || sent > config.transaction_bytes_max
     }
 
     /// Is there anything that a commit would have to do?

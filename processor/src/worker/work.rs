@@ -23,6 +23,9 @@ impl Worker {
                 worked = true;
                 break;
             }
+            if self.is_held_up() && !self.commit_if_due()? {
+                break;
+            }
             self.look_for_more()?;
             let begun = self.around.clock.elapsed();
             let processed = match self.order() {

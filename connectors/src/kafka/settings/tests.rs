@@ -87,6 +87,7 @@ fn what_is_refused_says_why_and_keeps_the_value_to_itself() {
     let cases = [
         ("bootstrap.servers", "the URL names the brokers"),
         ("producer.transactional.id", "it is made of"),
+        ("producer.transaction.timeout.ms", "the application decides"),
         ("consumer.linger.ms", "it is a producer's"),
         ("producer.fetch.min.bytes", "it is a consumer's"),
         ("group.protocol", "it can only be \"classic\""),
@@ -104,6 +105,15 @@ fn what_is_refused_says_why_and_keeps_the_value_to_itself() {
         assert_eq!(kind, PortErrorKind::Refused, "{name}");
         assert!(message.starts_with(&format!("setting {name:?} for kafka://: {why}")), "{message}");
         assert!(!message.contains("canary"), "{message}");
+    }
+    for (settings, name) in [
+        (&[("session.timeout.ms", "1499"), ("heartbeat.interval.ms", "500")][..], "session"),
+        (&[("heartbeat.interval.ms", "2001")], "session"),
+        (&[("consumer.request.timeout.ms", "0")], "request"),
+    ] {
+        let (kind, message) = refusal(settings);
+        assert_eq!(kind, PortErrorKind::Refused);
+        assert!(message.starts_with(&format!("setting \"{name}.timeout.ms\"")), "{message}");
     }
     let config = from(&[("producer.client.rack.canary", "x")]).unwrap_err();
     assert_eq!(config.kind(), PortErrorKind::Refused);

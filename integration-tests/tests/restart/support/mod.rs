@@ -29,6 +29,8 @@ pub(crate) enum Program {
 pub(crate) struct Place {
     program: Program,
     directory: Option<TempDir>,
+    /// A broker that lies elsewhere; `None`: the log in the directory.
+    pub(crate) broker: Option<String>,
     options: Vec<String>,
 }
 
@@ -36,7 +38,7 @@ impl Place {
     pub(crate) fn new(program: Program, options: &[&str]) -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        Self { program, directory: Some(directory), options }
+        Self { program, directory: Some(directory), broker: None, options }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -53,6 +55,11 @@ impl Place {
 
     /// Starts the application with these arguments, beside the options of the place.
     pub(crate) fn start(&self, arguments: &[&str]) -> Process {
+        self.start_in("state", arguments)
+    }
+
+    /// Starts an instance that has a state directory of its own.
+    pub(crate) fn start_in(&self, state: &str, arguments: &[&str]) -> Process {
         let mut command = Command::new(match self.program {
             Program::WordCount => env!("CARGO_BIN_EXE_example-word-count"),
             Program::PageViews => env!("CARGO_BIN_EXE_example-page-views"),
@@ -65,7 +72,8 @@ impl Place {
         // A warning for each late record would be the most of the log.
         command.env("THALWEG_LOG", "info,thalweg_processor::drops=error");
         command.current_dir(self.path()).args(arguments).args(&self.options);
-        command.args(["--broker", "log://log", "--state-dir", "state", "--http", "0"]);
+        let broker = self.broker.as_deref().unwrap_or("log://log");
+        command.args(["--broker", broker, "--state-dir", state, "--http", "0"]);
         Process::start(command)
     }
 
@@ -74,9 +82,10 @@ impl Place {
         self.start(arguments).end().succeeded()
     }
 
-    /// Opens the log, while no process has it open.
+    /// Opens the broker; a log only while no process has it open.
     pub(crate) fn open(&self) -> SharedBackend {
-        let url = format!("log://{}", self.path().join("log").display());
+        let log = || format!("log://{}", self.path().join("log").display());
+        let url = self.broker.clone().unwrap_or_else(log);
         thalweg::open(&url, Arc::new(SystemClock::new())).unwrap()
     }
 

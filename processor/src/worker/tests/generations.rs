@@ -115,7 +115,36 @@ fn between_generations_work_goes_on_and_commits_and_hand_overs_wait() {
     assert_eq!(by_word(world.totals()), by_word(running_counts(&WORDS)));
     assert_eq!(around.metrics.snapshot().tasks_revoked, 1);
     first.try_close().unwrap().unwrap();
+    assert!(around.metrics.is_all_committed());
     drop(second);
+}
+
+#[test]
+fn a_worker_whose_commit_has_to_wait_for_too_long_takes_no_more_records() {
+    let world = World::of_lines(1, &WORDS);
+    let config = config();
+    let mut around = world.prepare(&counting(), &config).unwrap();
+    let between = Arc::new(AtomicBool::new(true));
+    around.backend =
+        Arc::new(Unsettled { inner: around.backend.clone(), between: Arc::clone(&between) });
+    let mut worker = Worker::new(around.clone(), 0).unwrap();
+    while worker.run_once().unwrap() == Cycle::Worked {}
+    let processed = || around.metrics.snapshot().records_processed;
+    for (wait, expected) in [
+        (Duration::from_secs(1), 7),
+        (config.transaction_timeout / 2 + Duration::from_millis(1), 7),
+    ] {
+        world.clock.advance(wait);
+        worker.run_once().unwrap();
+        world.write("lines", &[("a", "a", 50)]);
+        worker.run_once().unwrap();
+        assert_eq!(processed(), expected, "after {wait:?}");
+    }
+    between.store(false, Ordering::SeqCst);
+    worker.run_once().unwrap();
+    worker.run_once().unwrap();
+    assert_eq!(processed(), 8);
+    worker.close().unwrap();
 }
 
 #[test]
@@ -127,7 +156,9 @@ fn a_worker_that_cannot_wait_leaves_its_work_to_the_next_one() {
         Arc::new(Unsettled { inner: around.backend.clone(), between: Arc::clone(&between) });
     let mut worker = Worker::new(around.clone(), 0).unwrap();
     while worker.run_once().unwrap() == Cycle::Worked {}
+    assert!(around.metrics.is_all_committed());
     worker.close().unwrap();
+    assert!(!around.metrics.is_all_committed(), "the run may not say that it ended well");
     assert_eq!(world.totals(), []);
     let mut next = world.worker(&counting(), &config());
     world.settle(&mut [&mut next]).unwrap();
