@@ -112,7 +112,7 @@ choose_target_folder() {
   fi
 
   if ! compgen -G "$CARGO_TARGET_DIR/release/build/librocksdb-sys-*/out/librocksdb.a" >/dev/null; then
-    say "the first build compiles RocksDB and librdkafka: about 20 minutes on 2 cores, once"
+    say "the first build compiles RocksDB and librdkafka: about 25 minutes on 2 cores, once"
     echo "    (kept in $CARGO_TARGET_DIR)"
   fi
 }
