@@ -76,6 +76,7 @@ impl RecordBatch {
     }
 
     /// Copies a record to the end, with the next offset.
+    #[inline]
     pub fn push(&mut self, record: &NewRecord<'_>) {
         let offset_delta = self.entries.last().map_or(0, |e| e.offset_delta + 1);
         let start = u32::try_from(self.bytes.len()).expect("a batch is shorter than 4 GiB");

@@ -63,6 +63,11 @@ pub trait Serde<T>: Send + Sync + 'static {
     /// When the value cannot be written; `out` may then hold a part of it.
     fn write(&self, value: &T, out: &mut Vec<u8>) -> Result<Field, SerdeError>;
 
+    /// The value's bytes where they lie, when [`write`](Self::write) would do nothing but copy them: then nobody has to.
+    fn bytes<'v>(&self, _value: &'v T) -> Option<&'v [u8]> {
+        None
+    }
+
     /// Reads a field; `None` is a null field.
     ///
     /// # Errors
@@ -164,6 +169,10 @@ impl Serde<String> for Utf8 {
         Ok(Field::Bytes)
     }
 
+    fn bytes<'v>(&self, value: &'v String) -> Option<&'v [u8]> {
+        Some(value.as_bytes())
+    }
+
     fn read(&self, bytes: Option<&[u8]>) -> Result<String, SerdeError> {
         utf8(bytes, "String").map(str::to_owned)
     }
@@ -175,6 +184,10 @@ impl Serde<Arc<str>> for Utf8 {
         Ok(Field::Bytes)
     }
 
+    fn bytes<'v>(&self, value: &'v Arc<str>) -> Option<&'v [u8]> {
+        Some(value.as_bytes())
+    }
+
     fn read(&self, bytes: Option<&[u8]>) -> Result<Arc<str>, SerdeError> {
         utf8(bytes, "Arc<str>").map(Arc::from)
     }
@@ -184,6 +197,10 @@ impl Serde<Vec<u8>> for RawBytes {
     fn write(&self, value: &Vec<u8>, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
         out.extend_from_slice(value);
         Ok(Field::Bytes)
+    }
+
+    fn bytes<'v>(&self, value: &'v Vec<u8>) -> Option<&'v [u8]> {
+        Some(value)
     }
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<Vec<u8>, SerdeError> {

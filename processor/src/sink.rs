@@ -7,7 +7,9 @@ use std::mem;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_connectors::{Accepts, Field, NewRecord, SharedSerde, partition_for};
+use thalweg_connectors::{
+    Accepts, Field, NewRecord, Serde, SerdeError, SharedSerde, partition_for,
+};
 
 use crate::collector::ResolvedTopic;
 use crate::context::Context;
@@ -76,19 +78,6 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
         }
     }
 
-    /// Writes key and value into the buffers. A record of the topic's own types stays in its slot.
-    fn encode(&mut self, slot: &mut Option<Record<K, V>>) -> NodeResult<(Field, Field)> {
-        self.key.clear();
-        self.value.clear();
-        if let (Some((key, value)), Some(record)) = (&self.serdes, &slot) {
-            let key = key.write(&record.key, &mut self.key)?;
-            return Ok((key, value.write(&record.value, &mut self.value)?));
-        }
-        let Record { key, value, .. } = slot.take().expect("the caller has looked into the slot");
-        let key = self.encoder.write_key(key, &mut self.key)?;
-        Ok((key, self.encoder.write_value(value, &mut self.value)?))
-    }
-
     fn choose(
         &self,
         name: &str,
@@ -109,6 +98,28 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
         }
         Ok(chosen)
     }
+}
+
+/// A field's bytes: where they lie already, else as the serde writes them into the buffer.
+fn bytes_of<'b, T: 'static>(
+    serde: &dyn Serde<T>,
+    value: &'b T,
+    buffer: &'b mut Vec<u8>,
+) -> Result<Option<&'b [u8]>, SerdeError> {
+    match serde.bytes(value) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => written(buffer, |out| serde.write(value, out)),
+    }
+}
+
+/// What is written into the buffer; `None` for a null field.
+fn written(
+    buffer: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<Field, SerdeError>,
+) -> Result<Option<&[u8]>, SerdeError> {
+    buffer.clear();
+    let field = write(buffer)?;
+    Ok((field == Field::Bytes).then_some(&buffer[..]))
 }
 
 impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
@@ -134,9 +145,20 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
             }
         };
         let (timestamp, headers) = (record.timestamp, mem::take(&mut record.headers));
-        let (key, value) = self.encode(slot)?;
-        let key = (key == Field::Bytes).then_some(&self.key[..]);
-        let value = (value == Field::Bytes).then_some(&self.value[..]);
+        let Self { serdes, encoder, key: key_buffer, value: value_buffer, .. } = self;
+        let (key, value) = match (serdes, &*slot) {
+            // A record of the topic's own types stays in its slot.
+            (Some((key, value)), Some(record)) => {
+                let key = bytes_of(&**key, &record.key, key_buffer)?;
+                (key, bytes_of(&**value, &record.value, value_buffer)?)
+            }
+            _ => {
+                let Record { key, value, .. } =
+                    slot.take().expect("the caller has looked into the slot");
+                let key = written(key_buffer, |out| encoder.write_key(key, out))?;
+                (key, written(value_buffer, |out| encoder.write_value(value, out))?)
+            }
+        };
         let new = NewRecord { key, value, timestamp, headers: headers.as_ref() };
         let send = |context: &mut Context<'_>, partition| {
             context.output.send(topic.slot, partition, &new).map_err(NodeError::failed)
@@ -145,7 +167,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
             Partitions::Default => {
                 let partition = match key {
                     _ if topic.partitions == 1 => 0,
-                    Some(key) => partition_for(self.encoder.partition_key(key), topic.partitions),
+                    Some(key) => partition_for(encoder.partition_key(key), topic.partitions),
                     None => context.task_id().partition % topic.partitions,
                 };
                 send(context, partition)

@@ -34,7 +34,7 @@ struct Way<'a> {
 
 impl Way<'_> {
     /// Makes a record the current one, and lets its source hand it to the graph.
-    #[inline]
+    #[inline(always)]
     fn take(
         self,
         input: &Input,
@@ -220,6 +220,7 @@ impl Task {
         next.unwrap_or(Some(Timestamp::NONE))
     }
 
+    #[inline(always)]
     fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
         if let Some((input, record)) = self.group.plain_head()
             && record.timestamp.0 >= 0
@@ -230,6 +231,15 @@ impl Task {
             let (offset, time) = (record.offset, record.timestamp);
             return self.taken(0, offset, time, result, output);
         }
+        self.process_earliest(output, now)
+    }
+
+    #[inline(never)]
+    fn process_earliest(
+        &mut self,
+        output: &mut Collector,
+        now: Timestamp,
+    ) -> Result<bool, TaskError> {
         let head = match self.group.earliest(&mut self.sources, now) {
             Ok(Some(head)) => head,
             Ok(None) => return Ok(false),
@@ -246,7 +256,7 @@ impl Task {
     }
 
     /// Goes past a record that its source has handed on, or could not.
-    #[inline]
+    #[inline(always)]
     fn taken(
         &mut self,
         ix: usize,
