@@ -390,3 +390,29 @@ mod json {
 }
 #[cfg(feature = "json")]
 pub use json::JsonSerde;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test panics on failure")]
+
+    use super::*;
+
+    fn assert_same<T>(serde: &dyn Serde<T>, value: &T)
+    where
+        T: 'static,
+    {
+        let mut written = Vec::new();
+        assert_eq!(serde.write(value, &mut written).unwrap(), Field::Bytes);
+        assert_eq!(serde.bytes(value), Some(&written[..]));
+    }
+
+    #[test]
+    fn bytes_that_need_not_be_copied_are_those_that_would_be_written() {
+        for text in ["", "a", "ä\0b"] {
+            assert_same(&Utf8, &text.to_owned());
+            assert_same(&Utf8, &Arc::<str>::from(text));
+            assert_same(&RawBytes, &text.as_bytes().to_vec());
+        }
+        assert_eq!(I64Be.bytes(&1), None);
+    }
+}
