@@ -15,6 +15,7 @@
 //! | `log` | `log://`: a durable transactional log in a directory |
 //! | `names` | names of topics: which are legal, which are similar |
 //! | `mem` | `mem://`: a broker in memory |
+//! | `names`, `producer_state` | what all backends say of topics, and where a producer stands |
 //! | `url` | [`open`]: a backend by its URL |
 
 mod batch;
@@ -29,6 +30,7 @@ mod mem;
 mod names;
 mod partition;
 mod ports;
+mod producer_state;
 mod serde;
 mod topic;
 mod url;

@@ -13,4 +13,4 @@ pub mod bench;
 #[cfg(feature = "native")]
 pub mod chaos;
 pub mod conformance;
-mod sequence;
+pub mod sequence;

@@ -2,14 +2,17 @@
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Sequence(u64);
+pub struct Sequence(u64);
 
 impl Sequence {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Begins with this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "it has no end")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,13 +21,12 @@ impl Sequence {
     }
 
     /// A number from 0 up to, not including, the bound.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
     /// A number of the range, both ends included.
-    #[cfg(feature = "native")]
-    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 }

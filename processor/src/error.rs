@@ -244,7 +244,7 @@ fn of_node(node: Option<&str>) -> String {
     node.map_or_else(String::new, |node| format!("node `{node}`: "))
 }
 
-/// Runs user code; a panic in it becomes its message.
+/// Runs code that may panic; a panic in it becomes its message.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());

@@ -18,7 +18,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
@@ -27,6 +26,7 @@ use std::time::Duration;
 use thalweg_connectors::{Backend, Clock, SharedBackend};
 use thalweg_txn::Guarantee;
 
+use crate::error::caught;
 use crate::metrics::{Metrics, StreamsState};
 use crate::plan::Plan;
 use crate::topology::Topology;
@@ -200,8 +200,8 @@ impl Drop for Streams {
 fn spawn(worker: Worker, index: usize, handle: StopHandle) -> Result<JoinHandle<()>, StartError> {
     #[expect(clippy::disallowed_methods, reason = "this module owns the threads")]
     let thread = Builder::new().name(format!("worker-{index}")).spawn(move || {
-        let ended = catch_unwind(AssertUnwindSafe(|| drive(worker, &handle)));
-        let ended = ended.unwrap_or_else(|panic| Err(panicked(index, &*panic)));
+        let ended = caught(|| drive(worker, &handle))
+            .unwrap_or_else(|message| Err(RunError::Panicked { worker: index, message }));
         if let Err(error) = ended {
             fail(&handle, index, error);
         }
@@ -241,12 +241,6 @@ fn fail(handle: &StopHandle, worker: usize, error: RunError) {
     first.get_or_insert(error);
     handle.metrics.set_failed();
     handle.control.stop.store(true, Ordering::SeqCst);
-}
-
-fn panicked(worker: usize, panic: &(dyn std::any::Any + Send)) -> RunError {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    RunError::Panicked { worker, message: text.unwrap_or_else(|| "no message".to_owned()) }
 }
 
 /// What a run on a backend promises, in one line for its start.

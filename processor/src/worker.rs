@@ -248,7 +248,7 @@ impl Worker {
             }
         }
         self.publish();
-        self.leave(StreamsState::Stopped);
+        self.leave();
         Some(Ok(()))
     }
 
@@ -260,24 +260,24 @@ impl Worker {
                 worker = self.index,
                 "the group does not settle: what is not committed will be processed again"
             );
-            self.leave(StreamsState::Stopped);
+            self.leave();
             Ok(())
         })
     }
 
     /// Ends without a commit, after an error.
     pub(crate) fn abandon(mut self) {
-        self.leave(StreamsState::Stopped);
+        self.leave();
     }
 
-    fn leave(&mut self, state: StreamsState) {
+    fn leave(&mut self) {
         self.take_back();
         let all: Vec<TaskId> = self.slots.keys().copied().collect();
         if let Err(failure) = self.close_tasks(&all) {
             tracing::warn!(worker = self.index, error = %failure.error, "closing tasks failed");
         }
         self.assignment.leave();
-        self.around.metrics.set_state(self.index, state);
+        self.around.metrics.set_state(self.index, StreamsState::Stopped);
     }
 
     /// Its producer's transactional id: the same after a restart.

@@ -28,78 +28,58 @@ pub(super) type Code = i32;
 pub(super) mod code {
     use super::{Code, sys::rd_kafka_resp_err_t as E};
 
-    pub(in crate::kafka) const BAD_MESSAGE: Code = E::RD_KAFKA_RESP_ERR__BAD_MSG as Code;
-    pub(in crate::kafka) const BAD_COMPRESSION: Code =
-        E::RD_KAFKA_RESP_ERR__BAD_COMPRESSION as Code;
-    pub(in crate::kafka) const TIMED_OUT: Code = E::RD_KAFKA_RESP_ERR__TIMED_OUT as Code;
-    pub(in crate::kafka) const MESSAGE_TIMED_OUT: Code =
-        E::RD_KAFKA_RESP_ERR__MSG_TIMED_OUT as Code;
-    pub(in crate::kafka) const TRANSPORT: Code = E::RD_KAFKA_RESP_ERR__TRANSPORT as Code;
-    pub(in crate::kafka) const ALL_BROKERS_DOWN: Code =
-        E::RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN as Code;
-    pub(in crate::kafka) const RESOLVE: Code = E::RD_KAFKA_RESP_ERR__RESOLVE as Code;
-    pub(in crate::kafka) const PARTITION_EOF: Code = E::RD_KAFKA_RESP_ERR__PARTITION_EOF as Code;
-    pub(in crate::kafka) const UNKNOWN_PARTITION: Code =
-        E::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION as Code;
-    pub(in crate::kafka) const UNKNOWN_TOPIC: Code = E::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC as Code;
-    pub(in crate::kafka) const QUEUE_FULL: Code = E::RD_KAFKA_RESP_ERR__QUEUE_FULL as Code;
-    pub(in crate::kafka) const INVALID_ARGUMENT: Code = E::RD_KAFKA_RESP_ERR__INVALID_ARG as Code;
-    pub(in crate::kafka) const STATE: Code = E::RD_KAFKA_RESP_ERR__STATE as Code;
-    pub(in crate::kafka) const CONFLICT: Code = E::RD_KAFKA_RESP_ERR__CONFLICT as Code;
-    pub(in crate::kafka) const FENCED: Code = E::RD_KAFKA_RESP_ERR__FENCED as Code;
-    pub(in crate::kafka) const AUTO_OFFSET_RESET: Code =
-        E::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET as Code;
-    pub(in crate::kafka) const OFFSET_OUT_OF_RANGE: Code =
-        E::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE as Code;
-    pub(in crate::kafka) const UNKNOWN_TOPIC_OR_PARTITION: Code =
-        E::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as Code;
-    pub(in crate::kafka) const MESSAGE_TOO_LARGE: Code =
-        E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as Code;
-    pub(in crate::kafka) const RECORD_LIST_TOO_LARGE: Code =
-        E::RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE as Code;
-    pub(in crate::kafka) const COORDINATOR_LOADING: Code =
-        E::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS as Code;
-    pub(in crate::kafka) const COORDINATOR_NOT_AVAILABLE: Code =
-        E::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE as Code;
-    pub(in crate::kafka) const NOT_COORDINATOR: Code = E::RD_KAFKA_RESP_ERR_NOT_COORDINATOR as Code;
-    pub(in crate::kafka) const LEADER_NOT_AVAILABLE: Code =
-        E::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE as Code;
-    pub(in crate::kafka) const NOT_LEADER: Code =
-        E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION as Code;
-    pub(in crate::kafka) const INVALID_TOPIC: Code = E::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION as Code;
-    pub(in crate::kafka) const ILLEGAL_GENERATION: Code =
-        E::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION as Code;
-    pub(in crate::kafka) const UNKNOWN_MEMBER_ID: Code =
-        E::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID as Code;
-    pub(in crate::kafka) const TOPIC_AUTHORIZATION: Code =
-        E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED as Code;
-    pub(in crate::kafka) const GROUP_AUTHORIZATION: Code =
-        E::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as Code;
-    pub(in crate::kafka) const CLUSTER_AUTHORIZATION: Code =
-        E::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED as Code;
-    pub(in crate::kafka) const TRANSACTIONAL_ID_AUTHORIZATION: Code =
-        E::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED as Code;
-    pub(in crate::kafka) const INVALID_TIMESTAMP: Code =
-        E::RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP as Code;
-    pub(in crate::kafka) const TOPIC_EXISTS: Code =
-        E::RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS as Code;
-    pub(in crate::kafka) const INVALID_PARTITIONS: Code =
-        E::RD_KAFKA_RESP_ERR_INVALID_PARTITIONS as Code;
-    pub(in crate::kafka) const INVALID_CONFIG: Code = E::RD_KAFKA_RESP_ERR_INVALID_CONFIG as Code;
-    pub(in crate::kafka) const INVALID_REPLICATION: Code =
-        E::RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR as Code;
-    pub(in crate::kafka) const POLICY_VIOLATION: Code =
-        E::RD_KAFKA_RESP_ERR_POLICY_VIOLATION as Code;
-    pub(in crate::kafka) const INVALID_PRODUCER_EPOCH: Code =
-        E::RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH as Code;
-    pub(in crate::kafka) const INVALID_TRANSACTION_TIMEOUT: Code =
-        E::RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT as Code;
-    pub(in crate::kafka) const INVALID_RECORD: Code = E::RD_KAFKA_RESP_ERR_INVALID_RECORD as Code;
-    pub(in crate::kafka) const FENCED_INSTANCE_ID: Code =
-        E::RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID as Code;
-    pub(in crate::kafka) const UNSTABLE_OFFSETS: Code =
-        E::RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT as Code;
-    pub(in crate::kafka) const PRODUCER_FENCED: Code = E::RD_KAFKA_RESP_ERR_PRODUCER_FENCED as Code;
+    macro_rules! codes {
+        ($($ours:ident = $theirs:ident,)+) => {
+            $(pub(in crate::kafka) const $ours: Code = E::$theirs as Code;)+
+        };
+    }
+
+    codes! {
+        BAD_MESSAGE = RD_KAFKA_RESP_ERR__BAD_MSG,
+        BAD_COMPRESSION = RD_KAFKA_RESP_ERR__BAD_COMPRESSION,
+        TIMED_OUT = RD_KAFKA_RESP_ERR__TIMED_OUT,
+        MESSAGE_TIMED_OUT = RD_KAFKA_RESP_ERR__MSG_TIMED_OUT,
+        TRANSPORT = RD_KAFKA_RESP_ERR__TRANSPORT,
+        ALL_BROKERS_DOWN = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN,
+        RESOLVE = RD_KAFKA_RESP_ERR__RESOLVE,
+        PARTITION_EOF = RD_KAFKA_RESP_ERR__PARTITION_EOF,
+        UNKNOWN_PARTITION = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
+        UNKNOWN_TOPIC = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC,
+        QUEUE_FULL = RD_KAFKA_RESP_ERR__QUEUE_FULL,
+        INVALID_ARGUMENT = RD_KAFKA_RESP_ERR__INVALID_ARG,
+        STATE = RD_KAFKA_RESP_ERR__STATE,
+        CONFLICT = RD_KAFKA_RESP_ERR__CONFLICT,
+        FENCED = RD_KAFKA_RESP_ERR__FENCED,
+        AUTO_OFFSET_RESET = RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET,
+        OFFSET_OUT_OF_RANGE = RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE,
+        UNKNOWN_TOPIC_OR_PARTITION = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
+        MESSAGE_TOO_LARGE = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
+        RECORD_LIST_TOO_LARGE = RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE,
+        COORDINATOR_LOADING = RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
+        COORDINATOR_NOT_AVAILABLE = RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
+        NOT_COORDINATOR = RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+        LEADER_NOT_AVAILABLE = RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
+        NOT_LEADER = RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        INVALID_TOPIC = RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION,
+        ILLEGAL_GENERATION = RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION,
+        UNKNOWN_MEMBER_ID = RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,
+        TOPIC_AUTHORIZATION = RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+        GROUP_AUTHORIZATION = RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED,
+        CLUSTER_AUTHORIZATION = RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED,
+        TRANSACTIONAL_ID_AUTHORIZATION = RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        INVALID_TIMESTAMP = RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP,
+        TOPIC_EXISTS = RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS,
+        INVALID_PARTITIONS = RD_KAFKA_RESP_ERR_INVALID_PARTITIONS,
+        INVALID_CONFIG = RD_KAFKA_RESP_ERR_INVALID_CONFIG,
+        INVALID_REPLICATION = RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR,
+        POLICY_VIOLATION = RD_KAFKA_RESP_ERR_POLICY_VIOLATION,
+        INVALID_PRODUCER_EPOCH = RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH,
+        INVALID_TRANSACTION_TIMEOUT = RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT,
+        INVALID_RECORD = RD_KAFKA_RESP_ERR_INVALID_RECORD,
+        FENCED_INSTANCE_ID = RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID,
+        UNSTABLE_OFFSETS = RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
+        PRODUCER_FENCED = RD_KAFKA_RESP_ERR_PRODUCER_FENCED,
+    }
 }
 
 /// What librdkafka says of a call that failed.

@@ -15,6 +15,7 @@ use crate::ports::{
     Acknowledged, CommittedOffset, GroupMetadata, PortError, PortErrorKind, PortResult, Producer,
     ProducerOptions, TopicSlot,
 };
+use crate::producer_state::{self, ProducerState};
 use crate::wire::{NewRecord, TopicPartition};
 
 /// How long one call waits for the coordinator before it says so; the next call goes on waiting.
@@ -32,24 +33,6 @@ const ROOM_SLICE: Duration = Duration::from_millis(1);
 /// What a batch of one record takes besides key, value and headers, at the least.
 const BATCH_OVERHEAD: usize = 68;
 
-/// Where a producer stands.
-///
-/// ```text
-/// Plain                          without transactions, for ever
-/// New ──init──► Ready ──begin──► Open ──commit, abort──► Ready
-///                                 ╰─refused─► Failed ──abort──► Ready
-/// any ──fenced, unknown outcome, records lost──► Over
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Plain,
-    New,
-    Ready,
-    Open,
-    Failed,
-    Over,
-}
-
 struct Target {
     topic: Topic,
     name: Arc<str>,
@@ -65,7 +48,7 @@ pub(super) struct KafkaProducer {
     client: Arc<Client>,
     config: Arc<KafkaConfig>,
     transactional_id: Option<String>,
-    state: State,
+    state: ProducerState,
     /// Partitions whose offsets have to be told.
     written: Vec<(usize, i32)>,
     /// A request to end a transaction was sent twice, or a record was lost.
@@ -81,7 +64,7 @@ impl KafkaProducer {
         options: &ProducerOptions,
     ) -> Self {
         let transactional_id = options.transactional_id.clone();
-        let state = if transactional_id.is_some() { State::New } else { State::Plain };
+        let state = ProducerState::new(transactional_id.as_deref());
         Self {
             targets: Vec::new(),
             client,
@@ -95,29 +78,12 @@ impl KafkaProducer {
     }
 
     /// Fails unless the producer is in one of these states.
-    fn expect(&self, attempt: &str, states: &[State]) -> PortResult<()> {
-        if states.contains(&self.state) {
-            return Ok(());
-        }
-        let (kind, why) = match self.state {
-            State::Plain => (PortErrorKind::Refused, "it has no transactional id"),
-            State::New => (PortErrorKind::Refused, "transactions are not initialized yet"),
-            State::Ready => (PortErrorKind::Refused, "no transaction is open"),
-            State::Open => (PortErrorKind::Refused, "a transaction is open already"),
-            State::Failed => {
-                (PortErrorKind::Abortable, "the open transaction has failed: abort it")
-            }
-            State::Over => (
-                PortErrorKind::Fenced,
-                "it was fenced, or the outcome of an earlier call is not known: make a new producer",
-            ),
-        };
-        Err(PortError::new(kind, format!("cannot {attempt} with {}: {why}", self.who())))
+    fn expect(&self, attempt: &str, states: &[ProducerState]) -> PortResult<()> {
+        self.state.expect(states, attempt, self.transactional_id.as_deref())
     }
 
     fn who(&self) -> String {
-        let id = self.transactional_id.as_deref().unwrap_or("none");
-        format!("the producer of transactional id {id:?}")
+        producer_state::who(self.transactional_id.as_deref())
     }
 
     /// What a failed call means, for its caller and for the calls to come. `unknown`: it may have taken effect.
@@ -125,7 +91,7 @@ impl KafkaProducer {
         let fatal = self.client.fatal();
         let attempt = format!("{attempt} with {}", self.who());
         if fatal.is_some() || failure.fatal {
-            self.state = State::Over;
+            self.state = ProducerState::Over;
             let failure = fatal.unwrap_or(failure);
             let kind = match kind(failure.code) {
                 PortErrorKind::Fenced => PortErrorKind::Fenced,
@@ -136,7 +102,7 @@ impl KafkaProducer {
         }
         let kind = match kind(failure.code) {
             // The member is not current; the transactional id still is.
-            PortErrorKind::Fenced if self.state == State::Open => PortErrorKind::Fenced,
+            PortErrorKind::Fenced if self.state == ProducerState::Open => PortErrorKind::Fenced,
             _ if failure.abort => PortErrorKind::Abortable,
             PortErrorKind::Retriable if unknown => PortErrorKind::Unknown,
             _ if failure.retriable && unknown => PortErrorKind::Unknown,
@@ -145,8 +111,8 @@ impl KafkaProducer {
         };
         match kind {
             PortErrorKind::Retriable => {}
-            PortErrorKind::Unknown => self.state = State::Over,
-            _ if self.state == State::Open => self.state = State::Failed,
+            PortErrorKind::Unknown => self.state = ProducerState::Over,
+            _ if self.state == ProducerState::Open => self.state = ProducerState::Failed,
             _ => {}
         }
         failed_as(kind, attempt, failure)
@@ -170,7 +136,7 @@ impl KafkaProducer {
         match self.client.take_lost() {
             Some(lost) => Err(self.heed_loss(lost)),
             None if self.client.zero_refused() => {
-                self.state = State::Over;
+                self.state = ProducerState::Over;
                 Err(PortError::new(
                     PortErrorKind::Fatal,
                     "this build of librdkafka cannot send a record of timestamp 0",
@@ -183,14 +149,18 @@ impl KafkaProducer {
     fn heed_loss(&mut self, lost: Delivery) -> PortError {
         let Delivery { topic, partition, bytes, failure } = lost;
         let kind = match (self.state, kind(failure.code)) {
-            (State::Open | State::Failed, _) => PortErrorKind::Abortable,
+            (ProducerState::Open | ProducerState::Failed, _) => PortErrorKind::Abortable,
             (_, PortErrorKind::Retriable) => PortErrorKind::Unknown,
             (_, kind) => kind,
         };
         // A refused record leaves a hole in the sequence of its partition, over which the next transaction would fall.
         self.tainted = true;
         // The record is gone: no later flush may say that all went well.
-        self.state = if kind == PortErrorKind::Abortable { State::Failed } else { State::Over };
+        self.state = if kind == PortErrorKind::Abortable {
+            ProducerState::Failed
+        } else {
+            ProducerState::Over
+        };
         let what = format!("a record of {bytes} bytes for {topic}-{partition} was not stored");
         PortError::new(kind, what).caused_by(failure)
     }
@@ -255,7 +225,7 @@ impl KafkaProducer {
             );
         }
         // librdkafka has seen the transaction fail before we asked.
-        let abort = error == code::STATE && self.state == State::Open;
+        let abort = error == code::STATE && self.state == ProducerState::Open;
         let text = ffi::describe(error);
         let failure = Failure { code: error, text, fatal: false, retriable: false, abort };
         self.heed(&format!("send to {name}-{partition}"), failure, false)
@@ -273,7 +243,7 @@ impl KafkaProducer {
         self.tainted |= self.client.ends_sent().wrapping_sub(before) > 1;
         match ended {
             Ok(()) => {
-                self.state = State::Ready;
+                self.state = ProducerState::Ready;
                 Ok(())
             }
             Err(failure) => Err(self.heed(attempt, failure, true)),
@@ -333,13 +303,13 @@ const fn is_authorization(code: ffi::Code) -> bool {
 
 impl Producer for KafkaProducer {
     fn init_transactions(&mut self) -> PortResult<()> {
-        self.expect("initialize transactions", &[State::New])?;
+        self.expect("initialize transactions", &[ProducerState::New])?;
         let wait = INIT_WAIT.min(self.config.request_timeout);
         match self.client.init_transactions(wait) {
             Ok(()) => {
                 self.client.hear(Duration::ZERO);
                 self.client.hiccup().store(false, Ordering::SeqCst);
-                self.state = State::Ready;
+                self.state = ProducerState::Ready;
                 Ok(())
             }
             Err(failure) => Err(self.heed("initialize transactions", failure, false)),
@@ -347,13 +317,13 @@ impl Producer for KafkaProducer {
     }
 
     fn begin(&mut self) -> PortResult<()> {
-        self.expect("begin a transaction", &[State::Ready])?;
+        self.expect("begin a transaction", &[ProducerState::Ready])?;
         self.client.hear(Duration::ZERO);
         self.take_acknowledged();
         self.client.take_lost();
         match self.client.begin_transaction() {
             Ok(()) => {
-                self.state = State::Open;
+                self.state = ProducerState::Open;
                 Ok(())
             }
             Err(failure) => Err(self.heed("begin a transaction", failure, false)),
@@ -383,8 +353,8 @@ impl Producer for KafkaProducer {
     }
 
     fn send(&mut self, topic: TopicSlot, partition: i32, record: &NewRecord<'_>) -> PortResult<()> {
-        if !matches!(self.state, State::Open | State::Plain) {
-            self.expect("send a record", &[State::Open, State::Plain])?;
+        if !matches!(self.state, ProducerState::Open | ProducerState::Plain) {
+            self.expect("send a record", &[ProducerState::Open, ProducerState::Plain])?;
         }
         let bytes = record.key.map_or(0, <[u8]>::len)
             + record.value.map_or(0, <[u8]>::len)
@@ -410,10 +380,10 @@ impl Producer for KafkaProducer {
     }
 
     fn flush(&mut self) -> PortResult<Acknowledged> {
-        self.expect("flush", &[State::Open, State::Plain])?;
+        self.expect("flush", &[ProducerState::Open, ProducerState::Plain])?;
         self.flush_all()?;
         match self.state {
-            State::Plain => Ok(self.take_acknowledged()),
+            ProducerState::Plain => Ok(self.take_acknowledged()),
             _ => Ok(Acknowledged::new()),
         }
     }
@@ -423,7 +393,7 @@ impl Producer for KafkaProducer {
         offsets: &BTreeMap<TopicPartition, CommittedOffset>,
         group: &GroupMetadata,
     ) -> PortResult<()> {
-        self.expect("send offsets", &[State::Open])?;
+        self.expect("send offsets", &[ProducerState::Open])?;
         if offsets.is_empty() {
             return Ok(());
         }
@@ -435,15 +405,15 @@ impl Producer for KafkaProducer {
     }
 
     fn commit(&mut self) -> PortResult<Acknowledged> {
-        self.expect("commit", &[State::Open])?;
+        self.expect("commit", &[ProducerState::Open])?;
         self.flush_all()?;
         self.end(true)?;
         Ok(self.take_acknowledged())
     }
 
     fn abort(&mut self) -> PortResult<()> {
-        self.expect("abort", &[State::Open, State::Failed])?;
-        if self.state == State::Open {
+        self.expect("abort", &[ProducerState::Open, ProducerState::Failed])?;
+        if self.state == ProducerState::Open {
             self.settle();
         }
         self.end(false)?;

@@ -15,6 +15,7 @@ use crate::ports::{
     Acknowledged, CommittedOffset, GroupMetadata, PortError, PortErrorKind, PortResult, Producer,
     ProducerOptions, TopicSlot,
 };
+use crate::producer_state::ProducerState;
 use crate::wire::{NewRecord, TopicPartition};
 
 /// A batch is handed over when its encoded form is this large: large enough that work per batch
@@ -22,24 +23,6 @@ use crate::wire::{NewRecord, TopicPartition};
 const BATCH_BYTES: usize = 256 * 1024;
 /// All batches are handed over when they are this large together: topics with many partitions.
 const BUFFERED_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Where a producer stands.
-///
-/// ```text
-/// Plain                          without transactions, for ever
-/// New ──init──► Ready ──begin──► Open ──commit, abort──► Ready
-///                                 ╰─refused─► Failed ──abort──► Ready
-/// any ──fenced, unknown outcome, records lost──► Over
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Plain,
-    New,
-    Ready,
-    Open,
-    Failed,
-    Over,
-}
 
 /// What is buffered for one partition.
 #[derive(Debug)]
@@ -64,7 +47,7 @@ struct Echo {
 #[derive(Debug)]
 pub(crate) struct LocalProducer<E> {
     engine: Arc<E>,
-    state: State,
+    state: ProducerState,
     transactional_id: Option<String>,
     timeout: Duration,
     owner: Option<Owner>,
@@ -80,10 +63,7 @@ pub(crate) struct LocalProducer<E> {
 
 impl<E: Engine> LocalProducer<E> {
     pub(crate) fn new(engine: Arc<E>, options: &ProducerOptions) -> Self {
-        let state = match options.transactional_id {
-            Some(_) => State::New,
-            None => State::Plain,
-        };
+        let state = ProducerState::new(options.transactional_id.as_deref());
         Self {
             engine,
             state,
@@ -100,28 +80,8 @@ impl<E: Engine> LocalProducer<E> {
     }
 
     /// Fails unless the producer is in one of these states.
-    fn expect(&self, attempt: &str, states: &[State]) -> PortResult<()> {
-        if states.contains(&self.state) {
-            return Ok(());
-        }
-        let (kind, why) = match self.state {
-            State::Plain => (PortErrorKind::Refused, "it has no transactional id"),
-            State::New => (PortErrorKind::Refused, "transactions are not initialized yet"),
-            State::Ready => (PortErrorKind::Refused, "no transaction is open"),
-            State::Open => (PortErrorKind::Refused, "a transaction is open already"),
-            State::Failed => {
-                (PortErrorKind::Abortable, "the open transaction has failed: abort it")
-            }
-            State::Over => (
-                PortErrorKind::Fenced,
-                "it was fenced, or the outcome of an earlier call is not known: make a new producer",
-            ),
-        };
-        let id = self.transactional_id.as_deref().unwrap_or("none");
-        Err(PortError::new(
-            kind,
-            format!("cannot {attempt} with the producer of transactional id {id:?}: {why}"),
-        ))
+    fn expect(&self, attempt: &str, states: &[ProducerState]) -> PortResult<()> {
+        self.state.expect(states, attempt, self.transactional_id.as_deref())
     }
 
     /// Remembers what an error means for the calls to come.
@@ -132,12 +92,12 @@ impl<E: Engine> LocalProducer<E> {
         if error.kind() == PortErrorKind::Unknown {
             self.tainted = true;
         }
-        if self.state != State::Plain {
+        if self.state != ProducerState::Plain {
             match error.kind() {
                 PortErrorKind::Retriable => {}
-                PortErrorKind::Unknown => self.state = State::Over,
-                PortErrorKind::Fenced if self.is_owner_fenced() => self.state = State::Over,
-                _ if self.state == State::Open => self.state = State::Failed,
+                PortErrorKind::Unknown => self.state = ProducerState::Over,
+                PortErrorKind::Fenced if self.is_owner_fenced() => self.state = ProducerState::Over,
+                _ if self.state == ProducerState::Open => self.state = ProducerState::Failed,
                 _ => {}
             }
         }
@@ -203,8 +163,8 @@ impl<E: Engine> LocalProducer<E> {
             }
             Err(error) => {
                 // The records are gone: no later flush may say that all went well.
-                if self.state == State::Plain {
-                    self.state = State::Over;
+                if self.state == ProducerState::Plain {
+                    self.state = ProducerState::Over;
                 }
                 Err(error)
             }
@@ -275,21 +235,21 @@ impl<E: Engine> LocalProducer<E> {
 
 impl<E: Engine> Producer for LocalProducer<E> {
     fn init_transactions(&mut self) -> PortResult<()> {
-        self.expect("initialize transactions", &[State::New])?;
+        self.expect("initialize transactions", &[ProducerState::New])?;
         self.call(Call::Init, |producer| {
             let id = producer.transactional_id.as_deref().unwrap_or_default();
             producer.owner = Some(producer.engine.init(id, producer.timeout)?);
-            producer.state = State::Ready;
+            producer.state = ProducerState::Ready;
             Ok(())
         })
     }
 
     fn begin(&mut self) -> PortResult<()> {
-        self.expect("begin a transaction", &[State::Ready])?;
+        self.expect("begin a transaction", &[ProducerState::Ready])?;
         self.call(Call::Begin, |producer| {
             producer.owner().map_or(Ok(()), |o| producer.engine.check(o))?;
             producer.clear();
-            producer.state = State::Open;
+            producer.state = ProducerState::Open;
             Ok(())
         })
     }
@@ -311,8 +271,8 @@ impl<E: Engine> Producer for LocalProducer<E> {
     }
 
     fn send(&mut self, topic: TopicSlot, partition: i32, record: &NewRecord<'_>) -> PortResult<()> {
-        if !matches!(self.state, State::Open | State::Plain) {
-            self.expect("send a record", &[State::Open, State::Plain])?;
+        if !matches!(self.state, ProducerState::Open | ProducerState::Plain) {
+            self.expect("send a record", &[ProducerState::Open, ProducerState::Plain])?;
         }
         let bytes = record.key.map_or(0, <[u8]>::len)
             + record.value.map_or(0, <[u8]>::len)
@@ -337,11 +297,11 @@ impl<E: Engine> Producer for LocalProducer<E> {
     }
 
     fn flush(&mut self) -> PortResult<Acknowledged> {
-        self.expect("flush", &[State::Open, State::Plain])?;
+        self.expect("flush", &[ProducerState::Open, ProducerState::Plain])?;
         let flushed = self.flush_planned();
         self.heed(flushed)?;
         match self.state {
-            State::Plain => Ok(mem::take(&mut self.acknowledged)),
+            ProducerState::Plain => Ok(mem::take(&mut self.acknowledged)),
             _ => Ok(Acknowledged::new()),
         }
     }
@@ -351,7 +311,7 @@ impl<E: Engine> Producer for LocalProducer<E> {
         offsets: &BTreeMap<TopicPartition, CommittedOffset>,
         group: &GroupMetadata,
     ) -> PortResult<()> {
-        self.expect("send offsets", &[State::Open])?;
+        self.expect("send offsets", &[ProducerState::Open])?;
         self.call(Call::SendOffsets, |producer| {
             producer.hear_echo();
             let owner = producer.owner();
@@ -360,22 +320,22 @@ impl<E: Engine> Producer for LocalProducer<E> {
     }
 
     fn commit(&mut self) -> PortResult<Acknowledged> {
-        self.expect("commit", &[State::Open])?;
+        self.expect("commit", &[ProducerState::Open])?;
         let flushed = self.flush_planned();
         self.heed(flushed)?;
         let ended = self.end(true);
         let went = self.heed(ended)?;
         self.acknowledged.extend(went);
-        self.state = State::Ready;
+        self.state = ProducerState::Ready;
         Ok(mem::take(&mut self.acknowledged))
     }
 
     fn abort(&mut self) -> PortResult<()> {
-        self.expect("abort", &[State::Open, State::Failed])?;
+        self.expect("abort", &[ProducerState::Open, ProducerState::Failed])?;
         self.clear();
         let ended = self.end(false);
         self.heed(ended)?;
-        self.state = State::Ready;
+        self.state = ProducerState::Ready;
         Ok(())
     }
 

@@ -189,8 +189,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends requests as they are to an endpoint over a run's numbers, and gives the answers.
-    fn answers(metrics: &Arc<Metrics>, requests: &[&str]) -> Vec<String> {
+    /// An endpoint over a run's numbers, and what it runs on: it is gone with that.
+    fn serve(id: &str, metrics: Arc<Metrics>) -> (tokio::runtime::Runtime, SocketAddr) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -199,9 +199,15 @@ mod tests {
         let address = runtime.block_on(async {
             let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
             let address = endpoint.address().unwrap();
-            tokio::spawn(endpoint.serve("canary-app".into(), Arc::clone(metrics)));
+            tokio::spawn(endpoint.serve(id.into(), metrics));
             address
         });
+        (runtime, address)
+    }
+
+    /// Sends requests as they are to an endpoint over a run's numbers, and gives the answers.
+    fn answers(metrics: &Arc<Metrics>, requests: &[&str]) -> Vec<String> {
+        let (_runtime, address) = serve("canary-app", Arc::clone(metrics));
         let answers = requests.iter().map(|request| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
             stream.write_all(request.as_bytes()).unwrap();
@@ -243,17 +249,7 @@ mod tests {
 
     #[test]
     fn idle_connections_keep_no_question_waiting() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let address = runtime.block_on(async {
-            let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-            let address = endpoint.address().unwrap();
-            tokio::spawn(endpoint.serve("app".into(), Metrics::new(1)));
-            address
-        });
+        let (_runtime, address) = serve("app", Metrics::new(1));
         let connect = || std::net::TcpStream::connect(address).unwrap();
         let mut idle: Vec<_> = (0..2 * CONNECTIONS_MAX).map(|_| connect()).collect();
         let mut stream = connect();

@@ -1,29 +1,13 @@
 //! The word count over a real text, by one instance and by three: what the shell counts.
 
-use std::collections::BTreeMap;
-
-use thalweg::{Offset, Topic};
-
 use crate::broker;
 use crate::support::process::DEADLINE;
-use crate::support::text::{count_and_word, counted_by_the_shell, sources_of_rocksdb};
-use crate::support::{Place, Process, Program, assert_same, increasing};
+use crate::support::text::{counted_by_the_shell, end_of_lines, sources_of_rocksdb};
+use crate::support::{Place, Process, Program, assert_same, increasing, word_results, word_totals};
 
 const PARTITIONS: &str = "6";
 /// Of the text, for each half of the test.
 const BYTES: usize = 4 << 20;
-
-type Counts = BTreeMap<Vec<u8>, i64>;
-
-fn totals(place: &Place) -> Vec<(Vec<u8>, i64, Offset)> {
-    let records = place.read(&Topic::<Vec<u8>, i64>::new("word-totals"));
-    records.into_iter().map(|r| (r.key, r.value, r.offset)).collect()
-}
-
-fn results(place: &Place) -> Counts {
-    let results = std::fs::read(place.path().join("results")).unwrap();
-    results.split(|byte| *byte == b'\n').filter_map(count_and_word).collect()
-}
 
 fn create(topics: &[&str]) {
     for topic in topics {
@@ -37,11 +21,8 @@ fn create(topics: &[&str]) {
 /// The first and the second part of a text, cut between two lines.
 fn halves() -> (Vec<u8>, Vec<u8>) {
     let mut text = sources_of_rocksdb();
-    let end_of_line = |text: &[u8], before: usize| {
-        text[..before].iter().rposition(|byte| *byte == b'\n').unwrap() + 1
-    };
-    text.truncate(end_of_line(&text, 2 * BYTES));
-    let second = text.split_off(end_of_line(&text, BYTES));
+    text.truncate(end_of_lines(&text, 2 * BYTES));
+    let second = text.split_off(end_of_lines(&text, BYTES));
     (text, second)
 }
 
@@ -55,8 +36,8 @@ fn words_are_counted_as_the_shell_counts_them_by_one_instance_and_by_three() {
     let to_the_end = ["run", "--until-end", "--input", "text", "--output", "results"];
     let ended = place.run(&to_the_end);
     println!("one instance: {:.1} s", ended.took.as_secs_f64());
-    assert_same(&results(&place), &expected);
-    assert_same(&increasing(totals(&place)), &expected);
+    assert_same(&word_results(&place), &expected);
+    assert_same(&increasing(word_totals(&place)), &expected);
 
     let expected = counted_by_the_shell(&place.append("text", &second));
     let mut instances: Vec<Process> = ["a", "b", "c"]
@@ -73,6 +54,6 @@ fn words_are_counted_as_the_shell_counts_them_by_one_instance_and_by_three() {
         instance.stop_and_kill(DEADLINE).succeeded();
     }
     place.run(&to_the_end);
-    assert_same(&results(&place), &expected);
-    assert_same(&increasing(totals(&place)), &expected);
+    assert_same(&word_results(&place), &expected);
+    assert_same(&increasing(word_totals(&place)), &expected);
 }

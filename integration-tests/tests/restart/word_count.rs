@@ -1,40 +1,26 @@
 //! The word count over a real text: exact, also when it is killed again and again.
 
-use std::collections::BTreeMap;
-
-use thalweg::{Offset, Topic};
+use thalweg::Topic;
 
 use crate::support::kills::{Victim, assert_no_warnings, parts};
 use crate::support::random::seed;
-use crate::support::text::{count_and_word, counted_by_the_shell, sources_of_rocksdb};
-use crate::support::{Place, Program, assert_same, folded, increasing};
+use crate::support::text::{counted_by_the_shell, end_of_lines, sources_of_rocksdb};
+use crate::support::{
+    Counts, Place, Program, assert_same, folded, increasing, word_results, word_totals,
+};
 
 /// So much that 20 processes do about half of it before they are killed.
 const KILLED_BYTES: usize = 12 << 20;
-
-type Counts = BTreeMap<Vec<u8>, i64>;
 
 /// Where the program counts, a text of at most so many bytes, and what the shell counts in it.
 fn place_and_text(options: &[&str], bytes_max: usize) -> (Place, Vec<u8>, Counts) {
     let place = Place::new(Program::WordCount, options);
     let mut text = sources_of_rocksdb();
     if text.len() > bytes_max {
-        text.truncate(bytes_max);
-        text.truncate(text.iter().rposition(|byte| *byte == b'\n').unwrap() + 1);
+        text.truncate(end_of_lines(&text, bytes_max));
     }
     let counts = counted_by_the_shell(&place.append("text", &text));
     (place, text, counts)
-}
-
-fn totals(place: &Place) -> Vec<(Vec<u8>, i64, Offset)> {
-    let records = place.read(&Topic::<Vec<u8>, i64>::new("word-totals"));
-    records.into_iter().map(|r| (r.key, r.value, r.offset)).collect()
-}
-
-/// What the program wrote as its results.
-fn results(place: &Place) -> Counts {
-    let results = std::fs::read(place.path().join("results")).unwrap();
-    results.split(|byte| *byte == b'\n').filter_map(count_and_word).collect()
 }
 
 /// What the changelog says that the store holds.
@@ -56,8 +42,8 @@ fn words_of_a_real_text_are_counted_as_the_shell_counts_them() {
         text.len(),
         words as f64 / seconds
     );
-    assert_same(&results(&place), &expected);
-    assert_same(&increasing(totals(&place)), &expected);
+    assert_same(&word_results(&place), &expected);
+    assert_same(&increasing(word_totals(&place)), &expected);
     assert_same(&stored(&place), &expected);
     assert_no_warnings([&ended]);
 }
@@ -69,9 +55,9 @@ fn word_count_that_is_killed_20_times_under_exactly_once_is_exact() {
     let (place, text, expected) = place_and_text(&purge, KILLED_BYTES);
     let victim = Victim { place: &place, guarantee: "exactly_once", parts: parts(&text) };
     let lives = victim.live(seed(0x7ead_0001));
-    assert_same(&increasing(totals(&place)), &expected);
+    assert_same(&increasing(word_totals(&place)), &expected);
     assert_same(&stored(&place), &expected);
-    assert_same(&results(&place), &expected);
+    assert_same(&word_results(&place), &expected);
     let lines = place.read(&Topic::<(), Vec<u8>>::new("lines")).into_iter();
     let fed: Vec<u8> = lines.flat_map(|line| [line.value, b"\n".to_vec()].concat()).collect();
     let ends_of_lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
@@ -85,7 +71,7 @@ fn word_count_that_is_killed_20_times_under_at_least_once_loses_nothing() {
         place_and_text(&["--set", "commit.interval.ms=100"], KILLED_BYTES);
     let victim = Victim { place: &place, guarantee: "at_least_once", parts: parts(&text) };
     let lives = victim.live(seed(0x7ead_0002));
-    let found: Counts = totals(&place).into_iter().map(|(word, n, _)| (word, n)).collect();
+    let found: Counts = word_totals(&place).into_iter().map(|(word, n, _)| (word, n)).collect();
     let less = expected.iter().filter(|(word, count)| found.get(*word).is_none_or(|f| f < *count));
     let less: Vec<_> = less.take(20).collect();
     assert!(less.is_empty(), "{less:?}");

@@ -118,6 +118,21 @@ pub(crate) fn folded(place: &Place, changelog: &str) -> BTreeMap<Vec<u8>, Vec<u8
     rows
 }
 
+/// How often each word came.
+pub(crate) type Counts = BTreeMap<Vec<u8>, i64>;
+
+/// All that the word count wrote to its output.
+pub(crate) fn word_totals(place: &Place) -> Vec<(Vec<u8>, i64, Offset)> {
+    let records = place.read(&Topic::<Vec<u8>, i64>::new("word-totals"));
+    records.into_iter().map(|r| (r.key, r.value, r.offset)).collect()
+}
+
+/// What the word count wrote as its results.
+pub(crate) fn word_results(place: &Place) -> Counts {
+    let results = std::fs::read(place.path().join("results")).unwrap();
+    results.split(|byte| *byte == b'\n').filter_map(text::count_and_word).collect()
+}
+
 /// A record without its type: key, value, and what else it carries.
 pub(crate) type Raw = Received<Option<Vec<u8>>, Option<Vec<u8>>>;
 

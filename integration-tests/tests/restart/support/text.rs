@@ -26,6 +26,12 @@ pub(crate) fn sources_of_rocksdb() -> Vec<u8> {
     files.iter().flat_map(|file| fs::read(file).unwrap()).collect()
 }
 
+/// Where the last line ends that is complete within so many bytes.
+pub(crate) fn end_of_lines(text: &[u8], bytes_max: usize) -> usize {
+    let within = &text[..text.len().min(bytes_max)];
+    within.iter().rposition(|byte| *byte == b'\n').unwrap() + 1
+}
+
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
