@@ -14,8 +14,8 @@
 //! | `local` | what the embedded backends share: clients, transactional ids, groups, planned faults |
 //! | `log` | `log://`: a durable transactional log in a directory |
 //! | `names` | names of topics: which are legal, which are similar |
+//! | `producer_state` | where a producer stands, the same for every backend |
 //! | `mem` | `mem://`: a broker in memory |
-//! | `names`, `producer_state` | what all backends say of topics, and where a producer stands |
 //! | `url` | [`open`]: a backend by its URL |
 
 mod batch;
