@@ -18,9 +18,8 @@
 # --fast-groups lets groups and transactions notice silent members within seconds: for tests of failures. It counts for brokers
 # that this call starts.
 #
-# Broker i of N listens on 127.0.0.1, port P+i-1; its controller on P+100+i-1. It also listens on P+200+i-1 and there calls itself
-# P+300+i-1: a proxy between the two sees everything a client says. Take P below 32000: above 32768 the system hands out ports
-# to outgoing connections.
+# Broker i of N listens on 127.0.0.1, port P+i-1; its controller on P+100+i-1. Take P below 32000: above 32768 the system hands
+# out ports to outgoing connections.
 #
 # Environment; options win:
 #   KAFKA_PORT       first port                                 21092
@@ -144,9 +143,9 @@ node.id=$1
 controller.quorum.bootstrap.servers=$(addresses 100)
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listeners=PLAINTEXT://$at:$port,CONTROLLER://$at:$((port + 100)),PROXIED://$at:$((port + 200))
-advertised.listeners=PLAINTEXT://$at:$port,CONTROLLER://$at:$((port + 100)),PROXIED://$at:$((port + 300))
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT
+listeners=PLAINTEXT://$at:$port,CONTROLLER://$at:$((port + 100))
+advertised.listeners=PLAINTEXT://$at:$port,CONTROLLER://$at:$((port + 100))
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs=$RUN/$1/data
 num.partitions=4
 # Tests write records of long ago: none is deleted for its age.
@@ -184,7 +183,7 @@ configure() { # writes all settings, formats what is new
 
 launch() { # launch ID
   local shift_by options=(-Xms64m -Xmx"${KAFKA_HEAP:-512m}" -Djava.awt.headless=true)
-  for shift_by in 0 100 200; do await_free_port $(($(port_of "$1") + shift_by)); done
+  for shift_by in 0 100; do await_free_port $(($(port_of "$1") + shift_by)); done
   # A class-data archive, written when broker 1 first stops cleanly, makes later starts faster.
   local archive=$CACHE/kafka-$VERSION-jdk$JAVA_MAJOR.jsa
   if [ -f "$archive" ]; then options+=(-XX:SharedArchiveFile="$archive" -Xshare:auto)

@@ -10,11 +10,14 @@ mod contract;
 mod broker;
 #[path = "kafka/endings.rs"]
 mod endings;
+#[path = "kafka/held_end_txn.rs"]
+mod held_end_txn;
 #[path = "kafka/java.rs"]
 mod java;
 #[cfg(feature = "log")]
 #[path = "kafka/lz4.rs"]
 mod lz4;
+#[allow(dead_code, reason = "it is shared with the tests of groups, which ask more of it")]
 #[path = "kafka/proxy.rs"]
 mod proxy;
 #[path = "kafka/records.rs"]
@@ -34,9 +37,14 @@ use thalweg_connectors::{FaultPlan, ManualClock, SharedBackend, SystemClock, ope
 
 /// The cluster, with settings.
 fn cluster(settings: &[(&str, &str)]) -> SharedBackend {
+    cluster_at(broker::address(), settings)
+}
+
+/// The cluster, reached at an address.
+fn cluster_at(address: &str, settings: &[(&str, &str)]) -> SharedBackend {
     let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
     let settings: BTreeMap<_, _> = settings.collect();
-    let url = format!("kafka://{}", broker::address());
+    let url = format!("kafka://{address}");
     open_with(&url, Arc::new(SystemClock::new()), &settings).unwrap()
 }
 

@@ -14,7 +14,8 @@ mod endings;
 mod fencing;
 #[path = "kafka_group/network.rs"]
 mod network;
-#[path = "kafka_group/proxy.rs"]
+#[allow(dead_code, reason = "it is shared with the tests of the backend, which ask more of it")]
+#[path = "kafka/proxy.rs"]
 mod proxy;
 #[path = "kafka_group/sharing.rs"]
 mod sharing;

@@ -16,13 +16,7 @@ pub(crate) fn script() -> PathBuf {
 /// The broker's address.
 pub(crate) fn address() -> &'static str {
     static ADDRESS: OnceLock<String> = OnceLock::new();
-    ADDRESS.get_or_init(|| std::env::var("THALWEG_TEST_KAFKA").unwrap_or_else(|_| start()))
-}
-
-/// The port of the broker's own listener; 200 above it is the one that speaks of a proxy 300 above it.
-pub(crate) fn port() -> u16 {
-    let (_, port) = address().rsplit_once(':').unwrap();
-    port.parse().unwrap()
+    ADDRESS.get_or_init(|| std::env::var("THALWEG_TEST_KAFKA").unwrap_or_else(|_| start(1)))
 }
 
 /// Runs one of Kafka's tools, with something on its standard input; gives what it prints.
@@ -40,12 +34,15 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-fn start() -> String {
+/// Starts so many brokers, which are stopped when this process has ended; gives their addresses.
+pub(crate) fn start(brokers: u16) -> String {
     let candidates = (20_000..31_000).step_by(400).map(|p| p + (std::process::id() % 90) as u16);
-    let all_free = |p: &u16| (0..=300).step_by(100).all(|shift| is_free(p + shift));
+    let shifts = (0..brokers).flat_map(|n| [n, n + 100]);
+    let all_free = |p: &u16| shifts.clone().all(|shift| is_free(p + shift));
     let port = candidates.into_iter().find(all_free).expect("some ports are free").to_string();
     let started = Command::new(script())
         .args(["start", "--fast-groups", "--fresh", "--port", &port])
+        .args(["--brokers", &brokers.to_string()])
         .output()
         .expect("bash runs");
     let said = String::from_utf8_lossy(&started.stderr);

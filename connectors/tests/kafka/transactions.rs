@@ -6,7 +6,8 @@ use thalweg_connectors::*;
 
 use crate::contract::support::*;
 use crate::scoped::Scoped;
-use crate::{bench, bench_of, cluster, proxy};
+use crate::proxy::Proxy;
+use crate::{bench, bench_of, broker, cluster, cluster_at};
 
 #[test]
 fn a_member_that_is_not_current_is_refused_and_its_transaction_can_be_aborted() {
@@ -113,9 +114,9 @@ fn a_restart_finds_the_offsets_and_the_position_at_once() {
 
 #[test]
 fn a_broken_connection_taints_the_producer_and_a_new_one_is_clean() {
-    let proxy = proxy::Proxy::start();
+    let proxy = Proxy::to(broker::address());
     let part = Scoped::new(cluster(&[]));
-    let through = bench_of(part.through(proxy.backend()));
+    let through = bench_of(part.through(cluster_at(proxy.address(), &[])));
     let bench = bench_of(part);
     bench.create("t", 1);
     let mut producer = through.transactional("id");
