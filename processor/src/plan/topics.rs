@@ -29,7 +29,7 @@ pub(super) fn sources(
         })
         .collect();
     let asked: Vec<&str> = names.iter().map(|n| &**n).collect();
-    let found = admin.describe(&asked)?;
+    let found = find(&asked, admin)?;
     let mut partitions = BTreeMap::new();
     for name in &names {
         match found.get(&**name) {
@@ -43,6 +43,17 @@ pub(super) fn sources(
         };
     }
     Ok(partitions)
+}
+
+/// Describes topics. Those that are not there are looked for a second time: brokers hear of a new topic a little later than whoever
+/// made it.
+fn find(names: &[&str], admin: &mut dyn Admin) -> Result<BTreeMap<String, TopicInfo>, PlanError> {
+    let mut found = admin.describe(names)?;
+    if found.len() < names.len() {
+        let listed = admin.list()?.into_iter().filter(|t| names.contains(&t.name.as_str()));
+        found.extend(listed.map(|t| (t.name.clone(), t)));
+    }
+    Ok(found)
 }
 
 /// What to do about a topic that is not there.
@@ -166,7 +177,8 @@ pub(super) fn create_missing(outputs: &[NewTopic], admin: &mut dyn Admin) -> Res
 
 /// Fails at the first output that is not there.
 pub(super) fn check_outputs(outputs: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
-    let found = describe(outputs, admin)?;
+    let names: Vec<&str> = outputs.iter().map(|t| t.name.as_str()).collect();
+    let found = find(&names, admin)?;
     match without(outputs, &found).first() {
         None => Ok(()),
         Some(topic) => Err(PlanError::MissingOutput {

@@ -94,6 +94,8 @@ impl Worker {
 
     fn give_up_all(&mut self) {
         self.take_back();
+        super::publish::count(&self.around.metrics.lost, self.slots.len() as u64);
+        self.around.metrics.forget(&super::slot::partitions(self.slots.values()));
         self.slots.clear();
         self.assignment.expelled();
     }
