@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use thalweg::{I64Be, Materialized, StreamsBuilder, Topic, Topology, Utf8};
-use thalweg_connectors::{SystemClock, open};
+use thalweg_connectors::{SystemClock, open_with};
 use thalweg_processor::{
     Guarantee, RuntimeConfig, StateConfig, StateEngine, Streams, StreamsSpec, TaskConfig,
 };
@@ -18,17 +18,18 @@ use super::ledger::group_of;
 
 /// The topics of an application.
 #[derive(Clone, Debug)]
-pub(super) struct Topics {
+pub struct Topics {
     /// Keys are of no meaning, values are numbers in decimal digits, each once.
-    pub(super) input: String,
+    pub input: String,
     /// Each input, unchanged.
-    pub(super) echo: String,
+    pub echo: String,
     /// How many of a group there were, after each of it: nothing is cached.
-    pub(super) totals: String,
+    pub totals: String,
 }
 
 impl Topics {
-    pub(super) fn of(application_id: &str) -> Self {
+    /// By its id.
+    pub fn of(application_id: &str) -> Self {
         let [input, echo, totals] =
             ["in", "echo", "totals"].map(|name| format!("{application_id}-{name}"));
         Self { input, echo, totals }
@@ -55,6 +56,12 @@ pub struct InstanceOptions {
     /// How commits are made.
     #[arg(long, default_value = "exactly_once")]
     pub guarantee: Guarantee,
+    /// How soon the group notices that it is silent. Default: that of the library.
+    #[arg(long)]
+    pub session_timeout_ms: Option<u64>,
+    /// How long a transaction may stay open. Default: that of the library.
+    #[arg(long)]
+    pub transaction_timeout_ms: Option<u64>,
 }
 
 /// Runs one instance until its standard input ends; then it leaves.
@@ -62,20 +69,7 @@ pub struct InstanceOptions {
 /// # Errors
 /// Whatever the application fails with.
 pub fn run_instance(options: &InstanceOptions) -> ChaosResult<()> {
-    let mut task = TaskConfig::new(options.application_id.as_str());
-    task.cache_max_bytes = 0;
-    let mut config = RuntimeConfig::new(task);
-    config.guarantee = options.guarantee;
-    config.workers = options.workers;
-    let directory = Some(options.state_dir.clone());
-    config.state = StateConfig { directory, engine: StateEngine::Disk };
-    let clock = Arc::new(SystemClock::new());
-    let streams = Streams::start(StreamsSpec {
-        topology: topology(&Topics::of(&options.application_id))?,
-        backend: open(&format!("kafka://{}", options.bootstrap), Arc::clone(&clock) as _)?,
-        clock,
-        config: Arc::new(config),
-    })?;
+    let streams = start_instance(options)?;
     let asked = input_ended();
     while !asked.load(Ordering::SeqCst) && !streams.is_finished() {
         thread::sleep(LOOK);
@@ -83,6 +77,33 @@ pub fn run_instance(options: &InstanceOptions) -> ChaosResult<()> {
     streams.stop();
     streams.join()?;
     Ok(())
+}
+
+/// Starts one instance in this process.
+///
+/// # Errors
+/// When it cannot start.
+pub fn start_instance(options: &InstanceOptions) -> ChaosResult<Streams> {
+    let mut task = TaskConfig::new(options.application_id.as_str());
+    task.cache_max_bytes = 0;
+    let mut config = RuntimeConfig::new(task);
+    config.guarantee = options.guarantee;
+    config.workers = options.workers;
+    let directory = Some(options.state_dir.clone());
+    config.state = StateConfig { directory, engine: StateEngine::Disk };
+    if let Some(ms) = options.transaction_timeout_ms {
+        config.transaction_timeout = Duration::from_millis(ms);
+    }
+    let session = options.session_timeout_ms;
+    let session = session.map(|ms| ("session.timeout.ms".to_owned(), ms.to_string()));
+    let (url, settings) = (format!("kafka://{}", options.bootstrap), session.into_iter().collect());
+    let clock = Arc::new(SystemClock::new());
+    Ok(Streams::start(StreamsSpec {
+        topology: topology(&Topics::of(&options.application_id))?,
+        backend: open_with(&url, Arc::clone(&clock) as _, &settings)?,
+        clock,
+        config: Arc::new(config),
+    })?)
 }
 
 /// Becomes true when nothing more comes from standard input.

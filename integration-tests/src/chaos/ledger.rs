@@ -13,29 +13,35 @@ pub(super) fn group_of(number: &str) -> String {
 
 /// A record as the plain client read it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Entry {
-    pub(super) key: Vec<u8>,
-    pub(super) value: Vec<u8>,
+pub struct Entry {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
 }
 
 /// What is wrong with an output.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Verdict {
-    pub(super) lost: u64,
-    pub(super) doubled: u64,
-    pub(super) foreign: u64,
+pub struct Verdict {
+    /// Not there.
+    pub lost: u64,
+    /// There once too often.
+    pub doubled: u64,
+    /// Nothing that could come of the input.
+    pub foreign: u64,
     /// Totals that do not follow on the one before.
-    pub(super) out_of_order: u64,
+    pub out_of_order: u64,
 }
 
 impl Verdict {
-    pub(super) fn is_exact(&self) -> bool {
+    /// Is nothing wrong?
+    pub fn is_exact(&self) -> bool {
         *self == Self::default()
     }
 }
 
 /// Every input exactly once?
-pub(super) fn judge_echo(input: &[Entry], echo: &[Entry]) -> Verdict {
+pub fn judge_echo(input: &[Entry], echo: &[Entry]) -> Verdict {
     let mut left: BTreeMap<&Entry, i64> = BTreeMap::new();
     for entry in input {
         *left.entry(entry).or_default() += 1;
@@ -57,7 +63,7 @@ pub(super) fn judge_echo(input: &[Entry], echo: &[Entry]) -> Verdict {
 }
 
 /// For each group the totals 1, 2, 3 up to how many of it there are, in this order?
-pub(super) fn judge_totals(input: &[Entry], totals: &[Entry]) -> Verdict {
+pub fn judge_totals(input: &[Entry], totals: &[Entry]) -> Verdict {
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     for entry in input {
         *expected.entry(group_of(&String::from_utf8_lossy(&entry.value))).or_default() += 1;

@@ -17,8 +17,10 @@ mod plan;
 mod scenario;
 mod topics;
 
-pub use application::{InstanceOptions, run_instance};
+pub use application::{InstanceOptions, Topics, run_instance, start_instance};
+pub use ledger::{Entry, Verdict, judge_echo, judge_totals};
 pub use scenario::{Report, ScenarioOptions, run_scenario};
+pub use topics::{Feeder, Reader, create_topics};
 
 /// What a run reports when it cannot go on.
 pub type ChaosResult<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

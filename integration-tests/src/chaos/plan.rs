@@ -47,7 +47,7 @@ pub(super) fn steps(seed: u64, faults: Faults, instances: usize) -> Vec<Step> {
     }
     all.into_iter()
         .map(|fault| Step {
-            after: Duration::from_millis(sequence.between(300, 4000)),
+            after: Duration::from_millis(sequence.between(200, 2500)),
             fault,
             instance: sequence.below(instances as u64) as usize,
         })

@@ -13,7 +13,7 @@ use super::application::Topics;
 use super::fleet::{Fleet, Launch};
 use super::ledger::{Entry, Verdict, judge_echo, judge_totals};
 use super::plan::{Fault, Faults, Step, duration, steps};
-use super::topics::{Feeder, Reader, create};
+use super::topics::{Feeder, Reader, create_topics};
 
 /// How often the feeder looks at how much is due.
 const TICK: Duration = Duration::from_millis(20);
@@ -106,7 +106,7 @@ pub fn run_scenario(options: &ScenarioOptions) -> ChaosResult<Report> {
     let application_id = format!("chaos-{}-{}", options.seed, std::process::id());
     let topics = Topics::of(&application_id);
     let (bootstrap, partitions) = (options.bootstrap.as_str(), options.partitions);
-    create(bootstrap, &[&topics.input, &topics.echo, &topics.totals], partitions)?;
+    create_topics(bootstrap, &[&topics.input, &topics.echo, &topics.totals], partitions)?;
     let folder = options.folder.clone();
     let folder = folder.unwrap_or_else(|| std::env::temp_dir().join(&application_id));
     println!("state and logs of the instances: {}", folder.display());
@@ -126,7 +126,7 @@ pub fn run_scenario(options: &ScenarioOptions) -> ChaosResult<Report> {
     };
     let steps = steps(options.seed, faults, options.instances);
     let feed = Feed::new(options.records, duration(&steps));
-    let feeder = Feeder::new(bootstrap, &topics.input)?;
+    let feeder = Feeder::new(bootstrap, &topics.input, partitions)?;
     thread::scope(|scope| {
         let feeding = scope.spawn(|| feed.run(&feeder));
         let harmed = harm(&mut fleet, &steps, options.instances, &feed);
@@ -219,7 +219,7 @@ impl Feed {
                 false => ((self.records as f64 * share) as u64).min(self.records),
             };
             for number in next..due {
-                feeder.feed(&format!("k{}", number % 1009), &number.to_string())?;
+                feeder.feed(number)?;
             }
             next = due.max(next);
             self.fed.store(next, Ordering::Relaxed);

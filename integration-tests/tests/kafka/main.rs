@@ -5,7 +5,13 @@
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod broker;
 mod chaos;
+mod held_end_txn;
+#[path = "../../../connectors/tests/kafka/proxy.rs"]
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod proxy;
 #[path = "../restart/support/mod.rs"]
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod support;
 mod word_count;
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod world;
