@@ -263,8 +263,9 @@ fn carry_replies(
 
 /// Puts the proxy's name in place of the broker's.
 fn replace(frame: &mut [u8], [old, new]: &[Vec<u8>; 2]) {
-    let at: BTreeSet<usize> =
-        (0..frame.len().saturating_sub(old.len() - 1)).filter(|at| frame[*at..].starts_with(old)).collect();
+    let at: BTreeSet<usize> = (0..frame.len().saturating_sub(old.len() - 1))
+        .filter(|at| frame[*at..].starts_with(old))
+        .collect();
     for at in at {
         frame[at..at + new.len()].copy_from_slice(new);
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use thalweg_connectors::*;
 
 use crate::contract::support::*;
-use crate::scoped::Scoped;
 use crate::proxy::Proxy;
+use crate::scoped::Scoped;
 use crate::{bench, bench_of, broker, cluster, cluster_at};
 
 #[test]
