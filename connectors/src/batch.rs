@@ -54,10 +54,6 @@ pub struct RecordBatch {
     entries: Vec<Entry>,
 }
 
-fn length(part: Option<&[u8]>) -> i32 {
-    part.map_or(-1, |p| i32::try_from(p.len()).expect("a key or value is shorter than 2 GiB"))
-}
-
 impl RecordBatch {
     /// An empty batch.
     pub fn new() -> Self {
@@ -78,22 +74,25 @@ impl RecordBatch {
     /// Copies a record to the end, with the next offset.
     #[inline]
     pub fn push(&mut self, record: &NewRecord<'_>) {
-        let offset_delta = self.entries.last().map_or(0, |e| e.offset_delta + 1);
-        let start = u32::try_from(self.bytes.len()).expect("a batch is shorter than 4 GiB");
-        let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        if !record.headers.is_empty() {
-            self.bytes.extend_from_slice(record.headers.packed());
-        }
+        let (start, payload) = (self.bytes.len(), record.payload_len());
+        // With that, none of the lengths and places below is cut.
+        assert!(payload <= i32::MAX as usize, "a record is shorter than 2 GiB");
+        assert!(start <= u32::MAX as usize, "a batch is shorter than 4 GiB");
+        let length = |part: Option<&[u8]>| part.map_or(-1, |part| part.len() as i32);
         self.entries.push(Entry {
-            offset_delta,
+            offset_delta: self.entries.last().map_or(0, |e| e.offset_delta + 1),
             timestamp: record.timestamp.0,
-            start,
+            start: start as u32,
             key: length(record.key),
             value: length(record.value),
             headers: record.headers.packed().len() as u32,
         });
+        self.bytes.reserve(payload);
+        self.bytes.extend_from_slice(record.key.unwrap_or_default());
+        self.bytes.extend_from_slice(record.value.unwrap_or_default());
+        if !record.headers.is_empty() {
+            self.bytes.extend_from_slice(record.headers.packed());
+        }
     }
 
     #[inline(always)]

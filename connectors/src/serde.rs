@@ -74,6 +74,16 @@ pub trait Serde<T>: Send + Sync + 'static {
     /// When the bytes are not a `T`, or the field is null and `T` has no null.
     fn read(&self, bytes: Option<&[u8]>) -> Result<T, SerdeError>;
 
+    /// As [`read`](Self::read), in the place of a value that is not needed any more: a serde may use its memory again, so that a
+    /// record costs no allocation.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); the place then holds some value.
+    fn read_into(&self, bytes: Option<&[u8]>, spent: &mut T) -> Result<(), SerdeError> {
+        *spent = self.read(bytes)?;
+        Ok(())
+    }
+
     /// The part of a written key that decides its partition: all of it, but for windowed keys, which stay with the key inside.
     fn partition_key<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         key
@@ -152,6 +162,14 @@ pub struct Boolean;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Void;
 
+/// Memory of a spent value that is kept although the next value is far smaller.
+const SPENT_BYTES_MAX: usize = 16 * 1024;
+
+/// Is a spent value's memory of use for a value of this length, and not held in vain?
+fn is_of_use(capacity: usize, length: usize) -> bool {
+    capacity >= length && (capacity <= SPENT_BYTES_MAX || capacity / 4 <= length)
+}
+
 fn utf8<'a>(bytes: Option<&'a [u8]>, of: &'static str) -> Result<&'a str, SerdeError> {
     let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected: of })?;
     simdutf8::basic::from_utf8(bytes).map_err(|_| not_utf8(bytes, of))
@@ -175,6 +193,17 @@ impl Serde<String> for Utf8 {
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<String, SerdeError> {
         utf8(bytes, "String").map(str::to_owned)
+    }
+
+    fn read_into(&self, bytes: Option<&[u8]>, spent: &mut String) -> Result<(), SerdeError> {
+        let text = utf8(bytes, "String")?;
+        if is_of_use(spent.capacity(), text.len()) {
+            spent.clear();
+            spent.push_str(text);
+        } else {
+            *spent = text.to_owned();
+        }
+        Ok(())
     }
 }
 
@@ -205,6 +234,17 @@ impl Serde<Vec<u8>> for RawBytes {
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<Vec<u8>, SerdeError> {
         bytes.map(<[u8]>::to_vec).ok_or(SerdeError::UnexpectedNull { expected: "Vec<u8>" })
+    }
+
+    fn read_into(&self, bytes: Option<&[u8]>, spent: &mut Vec<u8>) -> Result<(), SerdeError> {
+        let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected: "Vec<u8>" })?;
+        if is_of_use(spent.capacity(), bytes.len()) {
+            spent.clear();
+            spent.extend_from_slice(bytes);
+        } else {
+            *spent = bytes.to_vec();
+        }
+        Ok(())
     }
 }
 
@@ -274,6 +314,13 @@ where
     fn read(&self, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
         bytes.map(|b| self.0.read(Some(b))).transpose()
     }
+
+    fn read_into(&self, bytes: Option<&[u8]>, spent: &mut Option<T>) -> Result<(), SerdeError> {
+        match spent {
+            Some(spent) if bytes.is_some() => self.0.read_into(bytes, spent),
+            _ => self.read(bytes).map(|read| *spent = read),
+        }
+    }
 }
 
 struct NullableShared<T>(SharedSerde<T>);
@@ -285,6 +332,13 @@ impl<T: 'static> Serde<Option<T>> for NullableShared<T> {
 
     fn read(&self, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
         bytes.map(|b| self.0.read(Some(b))).transpose()
+    }
+
+    fn read_into(&self, bytes: Option<&[u8]>, spent: &mut Option<T>) -> Result<(), SerdeError> {
+        match spent {
+            Some(spent) if bytes.is_some() => self.0.read_into(bytes, spent),
+            _ => self.read(bytes).map(|read| *spent = read),
+        }
     }
 }
 
@@ -414,5 +468,31 @@ mod tests {
             assert_same(&RawBytes, &text.as_bytes().to_vec());
         }
         assert_eq!(I64Be.bytes(&1), None);
+    }
+
+    #[test]
+    fn a_value_is_read_into_the_memory_of_a_spent_one() {
+        let mut text = String::with_capacity(100);
+        let place = text.as_ptr();
+        for written in ["one", "", "a longer one"] {
+            Utf8.read_into(Some(written.as_bytes()), &mut text).unwrap();
+            assert_eq!((text.as_str(), text.as_ptr()), (written, place));
+        }
+        let long = "x".repeat(SPENT_BYTES_MAX * 8);
+        Utf8.read_into(Some(long.as_bytes()), &mut text).unwrap();
+        assert_eq!(text, long);
+        Utf8.read_into(Some(b"short"), &mut text).unwrap();
+        assert_eq!((text.as_str(), text.capacity()), ("short", 5), "much memory is given back");
+        assert!(Utf8.read_into(Some(&[0xff]), &mut text).is_err());
+        assert!(Utf8.read_into(None, &mut text).is_err());
+
+        let mut bytes = vec![0; 100];
+        let place = bytes.as_ptr();
+        RawBytes.read_into(Some(&[1, 2]), &mut bytes).unwrap();
+        assert_eq!((&bytes[..], bytes.as_ptr()), (&[1, 2][..], place));
+        assert!(RawBytes.read_into(None, &mut bytes).is_err());
+        let mut number = 1;
+        I64Be.read_into(Some(&7i64.to_be_bytes()), &mut number).unwrap();
+        assert_eq!(number, 7);
     }
 }

@@ -91,3 +91,13 @@ pub struct NewRecord<'a> {
     /// The headers.
     pub headers: HeadersRef<'a>,
 }
+
+impl NewRecord<'_> {
+    /// Bytes of key, value and packed headers.
+    #[inline]
+    pub fn payload_len(&self) -> usize {
+        self.key.map_or(0, <[u8]>::len)
+            + self.value.map_or(0, <[u8]>::len)
+            + self.headers.packed().len()
+    }
+}

@@ -16,8 +16,8 @@ pub(crate) struct Dirty {
     pub(crate) old: Option<Vec<u8>>,
     /// The newest value of a window; of another key the store knows it.
     pub(crate) newest: Option<Vec<u8>>,
-    /// Bytes of the newest value.
-    value_len: usize,
+    /// What it counts for.
+    size: usize,
     /// Of the last record that touched the key.
     pub(crate) context: RecordContext,
     /// Order of the last touch: updates leave in this order, as in Kafka Streams.
@@ -41,8 +41,19 @@ pub(crate) struct RecordCache {
     clock: u64,
 }
 
-/// What a dirty entry costs beside its key and values.
-const ENTRY_OVERHEAD: usize = 120;
+/// What Kafka Streams counts for a cached entry beside its key, its value and the texts of its context: three references, a
+/// flag, timestamp, offset and partition. We count alike, so that one `statestore.cache.max.bytes` holds as many keys here as there
+/// (the record cache of KIP-63). The memory behind an entry is about twice that.
+const ENTRY_OVERHEAD: usize = 3 * 8 + 1 + 8 + 8 + 4;
+
+/// What an entry counts for.
+fn size_of(key: &[u8], value: Option<&[u8]>, context: &RecordContext) -> usize {
+    let topic = context.metadata.as_ref().map_or(0, |metadata| metadata.topic.len());
+    let of_header =
+        |(name, value): (&str, Option<&[u8]>)| name.len() + value.map_or(0, <[u8]>::len);
+    let headers: usize = context.headers.iter().map(of_header).sum();
+    ENTRY_OVERHEAD + key.len() + value.map_or(0, <[u8]>::len) + topic + headers
+}
 
 impl RecordCache {
     /// Prepares for the stores of a task: which of them are cached, and what they are.
@@ -55,7 +66,7 @@ impl RecordCache {
         Self { stores, bytes: 0, clock: 0 }
     }
 
-    /// Bytes held, values included.
+    /// Bytes held, counted as Kafka Streams counts them.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -73,20 +84,19 @@ impl RecordCache {
         let Some(Cached { keys, windowed }) = &mut self.stores[store.0] else {
             return Ok(());
         };
-        let value_len = value.map_or(0, <[u8]>::len);
+        let size = size_of(key, value, &context);
         let value = value.filter(|_| *windowed);
         if let Some(dirty) = keys.get_mut(key) {
             (dirty.context, dirty.touched) = (context, self.clock);
-            self.bytes = self.bytes - dirty.value_len + value_len;
-            dirty.value_len = value_len;
+            self.bytes = self.bytes - dirty.size + size;
+            dirty.size = size;
             replace(&mut dirty.newest, value);
             return Ok(());
         }
         let old = old()?;
-        let old_len = old.as_ref().map_or(0, Vec::len);
-        self.bytes += key.len() + old_len + value_len + ENTRY_OVERHEAD;
+        self.bytes += size;
         let newest = value.map(<[u8]>::to_vec);
-        keys.insert(key.to_vec(), Dirty { old, newest, value_len, context, touched: self.clock });
+        keys.insert(key.to_vec(), Dirty { old, newest, size, context, touched: self.clock });
         Ok(())
     }
 
@@ -136,11 +146,27 @@ mod tests {
             assert_eq!(cache.touch(store, key, value, context, old), Ok(()));
             cache.bytes()
         };
-        assert_eq!(touch(b"k", Some(b"12"), Some(b"123")), ENTRY_OVERHEAD + 6);
-        assert_eq!(touch(b"k", Some(&[0; 1000]), None), ENTRY_OVERHEAD + 1004);
-        assert_eq!(touch(b"l", None, None), 2 * ENTRY_OVERHEAD + 1005);
-        assert_eq!(touch(b"k", None, None), 2 * ENTRY_OVERHEAD + 5);
+        assert_eq!(touch(b"k", Some(b"12"), Some(b"123")), ENTRY_OVERHEAD + 3);
+        assert_eq!(touch(b"k", Some(&[0; 1000]), None), ENTRY_OVERHEAD + 1001);
+        assert_eq!(touch(b"l", None, None), 2 * ENTRY_OVERHEAD + 1002);
+        assert_eq!(touch(b"k", None, None), 2 * ENTRY_OVERHEAD + 2);
         assert_eq!(cache.drain(store).len(), 2);
         assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn as_many_keys_fit_as_in_kafka_streams() {
+        use std::sync::Arc;
+        let mut cache = RecordCache::new([Some(StoreShape::KeyValue)]);
+        let topic: Arc<str> = "bench-in-count-2000000".into();
+        let offset = thalweg_connectors::Offset(1);
+        let metadata = Some(crate::record::RecordMetadata { topic, partition: 0, offset });
+        let timestamp = thalweg_connectors::Timestamp(1);
+        let headers = thalweg_connectors::Headers::new().with("h", Some(b"12"));
+        let context = RecordContext { metadata, timestamp, headers };
+        let touched =
+            cache.touch(LocalStore(0), b"k12345", Some(&[0; 16]), context, || Ok::<_, ()>(None));
+        assert_eq!(touched, Ok(()));
+        assert_eq!(cache.bytes(), 6 + 16 + 24 + 1 + 20 + 22 + 3);
     }
 }

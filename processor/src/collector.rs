@@ -7,7 +7,7 @@ use thalweg_connectors::{NewRecord, PortError, PortErrorKind, PortResult, Produc
 use thalweg_txn::Committer;
 
 use crate::drops::DropLog;
-use crate::error::TaskError;
+use crate::error::{NodeError, NodeResult, TaskError};
 
 /// A topic as the producer knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,23 +54,29 @@ impl Collector {
     ///
     /// # Errors
     /// When the producer refuses it, or the transaction cannot begin.
-    pub fn send(
-        &mut self,
-        topic: TopicSlot,
-        partition: i32,
-        record: &NewRecord<'_>,
-    ) -> Result<(), TaskError> {
+    #[inline]
+    pub fn send(&mut self, topic: TopicSlot, partition: i32, record: &NewRecord<'_>) -> NodeResult {
         if !self.committer.is_open() {
-            self.committer.before_write(&mut *self.producer)?;
-            self.open_bytes = 0;
+            self.open()?;
         }
         self.sent += 1;
-        self.open_bytes += record.key.map_or(0, <[u8]>::len)
-            + record.value.map_or(0, <[u8]>::len)
-            + record.headers.packed().len();
-        self.producer
-            .send(topic, partition, record)
-            .map_err(|e| self.committer.send_failed(e).into())
+        self.open_bytes += record.payload_len();
+        match self.producer.send(topic, partition, record) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    #[cold]
+    fn open(&mut self) -> NodeResult {
+        self.open_bytes = 0;
+        let opened = self.committer.before_write(&mut *self.producer);
+        opened.map_err(|error| NodeError::failed(error.into()))
+    }
+
+    #[cold]
+    fn failed(&mut self, error: PortError) -> NodeError {
+        NodeError::failed(self.committer.send_failed(error).into())
     }
 
     /// Bytes of keys, values and headers sent since the last commit.

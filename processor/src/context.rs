@@ -60,6 +60,7 @@ impl Shared {
     }
 
     /// Makes a record the current one; hands back its headers.
+    #[inline]
     pub(crate) fn take_up(
         &mut self,
         origin: &TopicPartition,
@@ -72,13 +73,23 @@ impl Shared {
             known.partition == origin.partition && Arc::ptr_eq(&known.topic, &origin.topic)
         });
         if !known {
-            self.origin = Some(origin.clone());
+            self.set_origin(origin);
         }
         (self.offset, self.timestamp) = (offset, time);
         self.stream_time = self.stream_time.max(time);
         if headers.is_empty() && self.headers.is_empty() {
             return Headers::new();
         }
+        self.take_up_headers(headers)
+    }
+
+    #[cold]
+    fn set_origin(&mut self, origin: &TopicPartition) {
+        self.origin = Some(origin.clone());
+    }
+
+    #[inline(never)]
+    fn take_up_headers(&mut self, headers: HeadersRef<'_>) -> Headers {
         self.headers = headers.to_owned();
         self.headers.clone()
     }
@@ -250,13 +261,13 @@ impl Context<'_> {
     }
 
     /// Lends the task to a child for one record.
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, child: NodeIx, slot: &mut dyn Any) -> NodeResult {
         self.visit(child, |node, context| node.process(slot, context))
     }
 
     /// Takes a node out of the arena, lets it work, and puts it back; asks the handler about failures of user code.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn visit(
         &mut self,
         ix: NodeIx,
@@ -270,7 +281,10 @@ impl Context<'_> {
         let result = work(&mut *node, &mut context);
         // Nothing is there to be dropped.
         mem::forget(self.graph.slots[ix.0 as usize].node.replace(node));
-        result.or_else(|error| self.judge(ix, error))
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) => self.judge(ix, error),
+        }
     }
 
     #[cold]

@@ -22,7 +22,6 @@ pub(crate) struct Input {
     /// The source takes the records' own timestamps.
     keeps_timestamps: bool,
     runs: VecDeque<Run>,
-    buffered: usize,
     /// The time of the record at the head, once extracted.
     head: Option<Timestamp>,
     /// The highest time of a record taken so far; -1 at first.
@@ -42,7 +41,6 @@ impl Input {
             source,
             keeps_timestamps,
             runs: VecDeque::new(),
-            buffered: 0,
             head: None,
             partition_time: Timestamp::NONE,
             position: Offset(0),
@@ -59,7 +57,7 @@ impl Input {
 
     fn drop_buffered(&mut self) {
         self.runs.clear();
-        (self.buffered, self.head, self.caught_up) = (0, None, false);
+        (self.head, self.caught_up) = (None, false);
     }
 
     fn add(&mut self, fetched: Fetched) {
@@ -68,7 +66,6 @@ impl Input {
             self.position = self.position.max(fetched.next);
             return;
         }
-        self.buffered += records;
         self.caught_up &= records == 0;
         self.runs.push_back(Run {
             records: fetched.records,
@@ -79,7 +76,7 @@ impl Input {
     }
 
     pub(crate) fn buffered(&self) -> usize {
-        self.buffered
+        self.runs.iter().map(|run| run.len - run.index).sum()
     }
 
     /// Has it come to its bound? The offsets before it may be markers or removed records, so the record at the head counts
@@ -107,7 +104,6 @@ impl Input {
         };
         self.position = Offset(offset.0 + 1);
         run.index += 1;
-        self.buffered -= 1;
         self.head = None;
         if run.index == run.len {
             self.pass_empty_runs();
@@ -122,6 +118,38 @@ impl Input {
             self.position = self.position.max(run.next);
             self.runs.pop_front();
         }
+    }
+}
+
+/// A run on loan from the only input of a group.
+pub(crate) struct PlainRun {
+    run: Run,
+    pub(crate) tp: TopicPartition,
+    pub(crate) source: usize,
+    until: Option<Offset>,
+    position: Offset,
+    partition_time: Timestamp,
+}
+
+impl PlainRun {
+    /// The next record, unless it has no time or lies behind the bound.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> Option<RecordRef<'_>> {
+        if self.run.index >= self.run.len {
+            return None;
+        }
+        let record = self.run.records.get(self.run.index);
+        let is_plain =
+            record.timestamp.0 >= 0 && self.until.is_none_or(|until| record.offset < until);
+        is_plain.then_some(record)
+    }
+
+    /// Goes past the record at the head, which has this offset and time.
+    #[inline(always)]
+    pub(crate) fn went_past(&mut self, offset: Offset, time: Timestamp) {
+        self.run.index += 1;
+        self.position = Offset(offset.0 + 1);
+        self.partition_time = self.partition_time.max(time);
     }
 }
 
@@ -182,20 +210,36 @@ impl PartitionGroup {
         self.inputs.iter().filter(|i| !i.has_head() && !i.caught_up && !i.is_finished())
     }
 
-    /// The record at the head of the only input, when records bring their times: the usual case, for which nothing has to be
-    /// compared or kept.
-    #[inline]
-    pub(crate) fn plain_head(&self) -> Option<(&Input, RecordRef<'_>)> {
-        let [input] = &self.inputs[..] else { return None };
+    /// Takes what is fetched of the only input, when records bring their times: the usual case, in which nothing has to be compared
+    /// or kept. `None` also when there is something to decide about the record at the head. The run has to be put back.
+    pub(crate) fn take_plain(&mut self) -> Option<PlainRun> {
+        let [input] = &mut self.inputs[..] else { return None };
         if !input.keeps_timestamps {
             return None;
         }
-        let run = input.runs.front()?;
-        let record = run.records.get(run.index);
-        match input.until {
-            Some(until) if record.offset >= until => None,
-            _ => Some((input, record)),
+        let run = PlainRun {
+            run: input.runs.pop_front()?,
+            tp: input.tp.clone(),
+            source: input.source,
+            until: input.until,
+            position: input.position,
+            partition_time: input.partition_time,
+        };
+        if run.head().is_none() {
+            self.put_back(run);
+            return None;
         }
+        Some(run)
+    }
+
+    /// Puts back what is left of a run.
+    pub(crate) fn put_back(&mut self, plain: PlainRun) {
+        let [input] = &mut self.inputs[..] else { return };
+        let PlainRun { run, position, partition_time, .. } = plain;
+        (input.position, input.partition_time) = (position, partition_time);
+        input.head = None;
+        input.runs.push_front(run);
+        input.pass_empty_runs();
     }
 
     /// The earliest record; of the first input when several are. Extracts timestamps as needed.

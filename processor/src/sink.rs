@@ -137,6 +137,45 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
         if output_from.is_some_and(|from| record.timestamp < from) {
             return Ok(());
         }
+        if let (Target::Fixed(_, Some(topic)), None, Some(serdes)) =
+            (&self.target, &self.partitioner, &self.serdes)
+        {
+            // The usual case: the record stays in its slot.
+            let (timestamp, headers) = (record.timestamp, record.headers.as_ref());
+            let key = bytes_of(&*serdes.0, &record.key, &mut self.key)?;
+            let value = bytes_of(&*serdes.1, &record.value, &mut self.value)?;
+            let new = NewRecord { key, value, timestamp, headers };
+            let partition = default_partition(&*self.encoder, key, *topic, context);
+            return context.output.send(topic.slot, partition, &new);
+        }
+        self.send_chosen(slot, context)
+    }
+}
+
+/// Where Kafka's default partitioner sends a record; one without a key stays with its task's partition number.
+#[inline]
+fn default_partition<K: 'static, V: 'static>(
+    encoder: &dyn Accepts<K, V>,
+    key: Option<&[u8]>,
+    topic: ResolvedTopic,
+    context: &Context<'_>,
+) -> i32 {
+    match key {
+        _ if topic.partitions == 1 => 0,
+        Some(key) => partition_for(encoder.partition_key(key), topic.partitions),
+        None => context.task_id().partition % topic.partitions,
+    }
+}
+
+impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
+    /// The way of a record whose topic or partition is chosen for it, or whose types are not the topic's own.
+    #[inline(never)]
+    fn send_chosen(
+        &mut self,
+        slot: &mut Option<Record<K, V>>,
+        context: &mut Context<'_>,
+    ) -> NodeResult {
+        let Some(record) = slot else { return Ok(()) };
         let (topic, chosen) = match (&self.target, &self.partitioner) {
             (Target::Fixed(_, Some(topic)), None) => (*topic, Partitions::Default),
             _ => {
@@ -160,17 +199,11 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
             }
         };
         let new = NewRecord { key, value, timestamp, headers: headers.as_ref() };
-        let send = |context: &mut Context<'_>, partition| {
-            context.output.send(topic.slot, partition, &new).map_err(NodeError::failed)
-        };
+        let send =
+            |context: &mut Context<'_>, partition| context.output.send(topic.slot, partition, &new);
         match chosen {
             Partitions::Default => {
-                let partition = match key {
-                    _ if topic.partitions == 1 => 0,
-                    Some(key) => partition_for(encoder.partition_key(key), topic.partitions),
-                    None => context.task_id().partition % topic.partitions,
-                };
-                send(context, partition)
+                send(context, default_partition(&**encoder, key, topic, context))
             }
             Partitions::Only(partitions) => partitions.iter().try_for_each(|p| send(context, *p)),
             Partitions::Drop => {

@@ -108,6 +108,8 @@ struct TypedSource<K, V> {
     extractor: Result<ExtractorFn<K, V>, TimestampPolicy>,
     /// What was decoded for the extractor, so that it need not be decoded again.
     head: Option<(Place, K, V)>,
+    /// The record under way, and after it what is left of it: the next one is read into its memory.
+    slot: Option<Record<K, V>>,
 }
 
 /// Tells records of a task apart while they wait in their buffers: bytes that are there have a place of their own, and where there
@@ -134,6 +136,27 @@ impl<K: 'static, V: 'static> TypedSource<K, V> {
         let value = self.value.read(raw.value);
         let value = value.map_err(|error| SourceError::Undecodable { field: "value", error })?;
         Ok((key, value))
+    }
+
+    /// Decodes into the slot.
+    #[inline]
+    fn fill_slot(
+        &mut self,
+        raw: &RecordRef<'_>,
+        timestamp: Timestamp,
+        headers: Headers,
+    ) -> Result<(), SourceError> {
+        let Some(spent) = &mut self.slot else {
+            let (key, value) = self.decode(raw)?;
+            self.slot = Some(Record { key, value, timestamp, headers });
+            return Ok(());
+        };
+        let key = self.key.read_into(raw.key, &mut spent.key);
+        key.map_err(|error| SourceError::Undecodable { field: "key", error })?;
+        let value = self.value.read_into(raw.value, &mut spent.value);
+        value.map_err(|error| SourceError::Undecodable { field: "value", error })?;
+        (spent.timestamp, spent.headers) = (timestamp, headers);
+        Ok(())
     }
 }
 
@@ -183,11 +206,11 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Source for TypedSourc
         headers: Headers,
         context: &mut Context<'_>,
     ) -> Result<(), SourceError> {
-        let (key, value) = match self.head.take_if(|(at, ..)| *at == Place::of(raw)) {
-            Some((_, key, value)) => (key, value),
-            None => self.decode(raw)?,
-        };
-        Ok(context.forward(Record { key, value, timestamp, headers })?)
+        match self.head.take_if(|(at, ..)| *at == Place::of(raw)) {
+            Some((_, key, value)) => self.slot = Some(Record { key, value, timestamp, headers }),
+            None => self.fill_slot(raw, timestamp, headers)?,
+        }
+        Ok(context.forward_slot(&mut self.slot)?)
     }
 }
 
@@ -221,7 +244,7 @@ impl SourceDef {
                 TimestampExtractor::Custom(f) => Ok(f),
             };
             let (key, value) = (Arc::clone(&key), Arc::clone(&value));
-            Box::new(TypedSource { key, value, extractor, head: None })
+            Box::new(TypedSource { key, value, extractor, head: None, slot: None })
         };
         Self { topics, offset_reset, supplier: Arc::new(supplier) }
     }

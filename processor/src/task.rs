@@ -3,50 +3,27 @@
 //! The way of a record: [`Task::add`] buffers what the worker fetched; [`Task::process`] takes the earliest, lets its source decode
 //! it and hand it down the graph; [`Task::flush_caches`], [`Task::offsets`] and [`Task::persist`] are its part of a commit.
 
+mod advance;
 mod build;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_connectors::{Fetched, Headers, Offset, RecordRef, Timestamp, TopicPartition};
+use thalweg_connectors::{Fetched, Headers, Offset, Timestamp, TopicPartition};
 use thalweg_state::{CommitFacts, TaskState};
 use thalweg_txn::{CommitPermit, OffsetMetadata};
 
 use crate::collector::Collector;
-use crate::config::OnError;
 use crate::context::{Context, Graph};
 use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError, caught};
-use crate::group::{BadHead, Head, Input, PartitionGroup};
+use crate::group::{Input, PartitionGroup};
 use crate::node::Flushed;
 use crate::punctuate::PunctuationType;
-use crate::source::{Source, SourceError};
+use crate::source::Source;
 use crate::stores::{LocalStore, StoreHandle, flush_entry};
 use crate::topology::{NodeIx, TaskId, Topology};
 
 pub use build::TaskSpec;
-
-/// What a record meets on its way, apart from the input where it lies.
-struct Way<'a> {
-    graph: &'a mut Graph,
-    sources: &'a mut [Box<dyn Source>],
-    output: &'a mut Collector,
-}
-
-impl Way<'_> {
-    /// Makes a record the current one, and lets its source hand it to the graph.
-    #[inline(always)]
-    fn take(
-        self,
-        input: &Input,
-        node: NodeIx,
-        record: &RecordRef<'_>,
-        time: Timestamp,
-    ) -> Result<(), SourceError> {
-        let headers = self.graph.shared.take_up(&input.tp, record.offset, time, record.headers);
-        let mut context = Context { graph: self.graph, output: self.output, node };
-        self.sources[input.source].consume(record, time, headers, &mut context)
-    }
-}
 
 /// A sub-topology at work on one partition number.
 pub struct Task {
@@ -157,190 +134,6 @@ impl Task {
     /// Notes that the log holds nothing more of an input than was fetched.
     pub fn set_caught_up(&mut self, tp: &TopicPartition) {
         self.group.set_caught_up(tp);
-    }
-
-    /// Processes up to `max` buffered records, earliest first, with their punctuations; returns how many.
-    ///
-    /// # Errors
-    /// The first failure; the task then has to be dropped without a commit.
-    pub fn process(
-        &mut self,
-        max: usize,
-        output: &mut Collector,
-        now: Timestamp,
-    ) -> Result<usize, TaskError> {
-        self.process_while(max, output, now, |_| true)
-    }
-
-    /// As [`process`](Self::process), but stops before a record when there are
-    /// [`unknown_inputs`](Self::unknown_inputs): one of them may hold an earlier one.
-    ///
-    /// # Errors
-    /// As for [`process`](Self::process).
-    pub fn process_known(
-        &mut self,
-        max: usize,
-        output: &mut Collector,
-        now: Timestamp,
-    ) -> Result<usize, TaskError> {
-        self.process_while(max, output, now, |group| group.unknown().next().is_none())
-    }
-
-    fn process_while(
-        &mut self,
-        max: usize,
-        output: &mut Collector,
-        now: Timestamp,
-        go_on: impl Fn(&PartitionGroup) -> bool,
-    ) -> Result<usize, TaskError> {
-        self.graph.shared.wall_time = now;
-        self.contained(|task| {
-            let mut done = 0;
-            while done < max && go_on(&task.group) && task.process_one(output, now)? {
-                done += 1;
-                let shared = &task.graph.shared;
-                if shared.timers.is_due(PunctuationType::StreamTime, shared.stream_time) {
-                    task.run_timers(PunctuationType::StreamTime, output)?;
-                }
-                if task.graph.shared.cache.bytes() > task.cache_max_bytes {
-                    task.flush_all(output)?;
-                }
-            }
-            Ok(done)
-        })
-    }
-
-    /// The time of the record that would be processed next; `None` when nothing is buffered. A record without a usable time
-    /// comes first: what becomes of it has to be decided. So does one on which user code panics.
-    pub fn next_time(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let next = self.contained(|task| match task.group.earliest(&mut task.sources, now) {
-            Ok(earliest) => Ok(earliest.map(|head| head.time)),
-            Err(_) => Ok(Some(Timestamp::NONE)),
-        });
-        next.unwrap_or(Some(Timestamp::NONE))
-    }
-
-    #[inline(always)]
-    fn process_one(&mut self, output: &mut Collector, now: Timestamp) -> Result<bool, TaskError> {
-        if let Some((input, record)) = self.group.plain_head()
-            && record.timestamp.0 >= 0
-        {
-            let way = Way { graph: &mut self.graph, sources: &mut self.sources, output };
-            let node = self.source_nodes[input.source];
-            let result = way.take(input, node, &record, record.timestamp);
-            let (offset, time) = (record.offset, record.timestamp);
-            return self.taken(0, offset, time, result, output);
-        }
-        self.process_earliest(output, now)
-    }
-
-    #[inline(never)]
-    fn process_earliest(
-        &mut self,
-        output: &mut Collector,
-        now: Timestamp,
-    ) -> Result<bool, TaskError> {
-        let head = match self.group.earliest(&mut self.sources, now) {
-            Ok(Some(head)) => head,
-            Ok(None) => return Ok(false),
-            Err((ix, bad)) => {
-                self.bad_head(ix, bad, output)?;
-                return Ok(true);
-            }
-        };
-        let Head { ix, input, time, record } = head;
-        let way = Way { graph: &mut self.graph, sources: &mut self.sources, output };
-        let result = way.take(input, self.source_nodes[input.source], &record, time);
-        let offset = record.offset;
-        self.taken(ix, offset, time, result, output)
-    }
-
-    /// Goes past a record that its source has handed on, or could not.
-    #[inline(always)]
-    fn taken(
-        &mut self,
-        ix: usize,
-        offset: Offset,
-        time: Timestamp,
-        result: Result<(), SourceError>,
-        output: &mut Collector,
-    ) -> Result<bool, TaskError> {
-        self.worked = true;
-        if let Err(error) = result {
-            self.source_failed(ix, error, output)?;
-        }
-        self.group.take(ix, offset, Some(time));
-        Ok(true)
-    }
-
-    /// A record without a usable time: counted and passed, or the task fails.
-    #[cold]
-    fn bad_head(
-        &mut self,
-        ix: usize,
-        bad: BadHead,
-        output: &mut Collector,
-    ) -> Result<(), TaskError> {
-        self.worked = true;
-        let input = &self.group.inputs[ix];
-        let node = self.graph.node_name(self.source_nodes[input.source]);
-        let shared = &mut self.graph.shared;
-        shared.origin = Some(input.tp.clone());
-        shared.offset = self.group.head_offset(ix).unwrap_or(Offset(-1));
-        match bad {
-            BadHead::Skipped => {
-                shared.drop_record(&mut output.drops, &node, "invalid timestamp", None);
-            }
-            BadHead::Invalid(timestamp) => {
-                let (partition, offset) = (input.tp.clone(), shared.offset);
-                return Err(TaskError::InvalidTimestamp {
-                    partition,
-                    offset,
-                    timestamp: timestamp.0,
-                });
-            }
-            BadHead::Failed(error) => self.source_failed(ix, error, output)?,
-        }
-        let offset = self.graph.shared.offset;
-        self.group.take(ix, offset, None);
-        Ok(())
-    }
-
-    #[cold]
-    fn source_failed(
-        &mut self,
-        ix: usize,
-        error: SourceError,
-        output: &mut Collector,
-    ) -> Result<(), TaskError> {
-        let input = &self.group.inputs[ix];
-        let node = self.graph.node_name(self.source_nodes[input.source]);
-        let shared = &mut self.graph.shared;
-        match error {
-            SourceError::Undecodable { field, error } => {
-                match shared.config.on_deserialization_error {
-                    OnError::Fail => Err(TaskError::Deserialization {
-                        task: shared.task,
-                        field,
-                        partition: input.tp.clone(),
-                        offset: shared.offset,
-                        source: error,
-                    }),
-                    OnError::Continue => {
-                        let why = match field {
-                            "key" => "its key cannot be deserialized",
-                            _ => "its value cannot be deserialized",
-                        };
-                        shared.drop_record(&mut output.drops, &node, why, Some(&error));
-                        Ok(())
-                    }
-                }
-            }
-            SourceError::Extractor(source) => {
-                Err(task_error(&self.graph, node, NodeError::user(source)))
-            }
-            SourceError::Node(error) => Err(task_error(&self.graph, node, error)),
-        }
     }
 
     /// Runs the punctuations that are due; `now` is the clock's time. Returns whether any ran.

@@ -274,9 +274,7 @@ impl<E: Engine> Producer for LocalProducer<E> {
         if !matches!(self.state, ProducerState::Open | ProducerState::Plain) {
             self.expect("send a record", &[ProducerState::Open, ProducerState::Plain])?;
         }
-        let bytes = record.key.map_or(0, <[u8]>::len)
-            + record.value.map_or(0, <[u8]>::len)
-            + record.headers.packed().len();
+        let bytes = record.payload_len();
         let target = self.targets.get_mut(topic.0 as usize);
         let buffer = target
             .filter(|t| bytes <= t.view.max_message_bytes)

@@ -56,7 +56,7 @@ fn log(
     timestamp: Timestamp,
 ) -> NodeResult {
     let record = NewRecord { key: Some(key), value, timestamp, headers: HeadersRef::EMPTY };
-    output.send(topic, partition, &record).map_err(NodeError::failed)
+    output.send(topic, partition, &record)
 }
 
 impl Shared {

@@ -23,7 +23,7 @@ fn an_open_transaction_is_committed_early_when_much_was_sent_also_without_stores
 
 #[test]
 fn the_tasks_of_a_worker_share_its_record_cache() {
-    // An update that waits takes 129 bytes: two of them fit into 300, but not into the half of it.
+    // An update that waits takes 67 bytes or less: two of them fit into 160, but not into the half of it.
     for (partitions, flushed_early) in [(1, false), (2, true)] {
         let world = World::of_lines(partitions, &[]);
         let mut records = Vec::new();
@@ -38,7 +38,7 @@ fn the_tasks_of_a_worker_share_its_record_cache() {
         assert_eq!(records.len(), 3);
         world.write("lines", &records);
         let mut config = config();
-        config.task.cache_max_bytes = 300;
+        config.task.cache_max_bytes = 160;
         let mut worker = world.worker(&counting_cached(), &config);
         world.settle(&mut [&mut worker]).unwrap();
         let logged = world.read("app-counts-changelog").len();
