@@ -4,9 +4,13 @@
 //! Those of windows lie here as well: a store forgets a window that is out of retention, also when its last update still waits.
 //! Updates leave the cache at a commit, or when it holds more than its share of `statestore.cache.max.bytes`.
 
-use indexmap::IndexMap;
+use std::sync::Arc;
 
-use crate::record::RecordContext;
+use indexmap::IndexMap;
+use thalweg_connectors::{Headers, Offset, Timestamp, TopicPartition};
+use thalweg_state::WriteIx;
+
+use crate::record::{RecordContext, RecordMetadata};
 use crate::stores::{LocalStore, StoreShape};
 
 /// A key with an update that waits.
@@ -24,21 +28,48 @@ pub(crate) struct Dirty {
     touched: u64,
 }
 
-type Keys = IndexMap<Vec<u8>, Dirty, foldhash::fast::FixedState>;
-
-/// The dirty keys of a store.
-#[derive(Debug)]
-struct Cached {
-    keys: Keys,
-    windowed: bool,
+/// The record under way, as a touched key remembers it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Toucher<'a> {
+    pub(crate) origin: Option<&'a TopicPartition>,
+    pub(crate) offset: Offset,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) headers: &'a Headers,
 }
 
-/// The dirty keys of all cached stores of a task.
-#[derive(Debug, Default)]
-pub(crate) struct RecordCache {
-    stores: Vec<Option<Cached>>,
-    bytes: usize,
-    clock: u64,
+impl Toucher<'_> {
+    fn metadata(&self) -> Option<RecordMetadata> {
+        let TopicPartition { topic, partition } = self.origin?.clone();
+        Some(RecordMetadata { topic, partition, offset: self.offset })
+    }
+
+    fn context(&self) -> RecordContext {
+        let (timestamp, headers) = (self.timestamp, self.headers.clone());
+        RecordContext { metadata: self.metadata(), timestamp, headers }
+    }
+
+    /// Takes the place of the record in a context. Usually it is of the same topic: a name that is there already is kept.
+    fn replace(&self, context: &mut RecordContext) {
+        context.timestamp = self.timestamp;
+        if !self.headers.is_empty() || !context.headers.is_empty() {
+            context.headers = self.headers.clone();
+        }
+        match (&mut context.metadata, self.origin) {
+            (Some(known), Some(origin)) if Arc::ptr_eq(&known.topic, &origin.topic) => {
+                (known.partition, known.offset) = (origin.partition, self.offset);
+            }
+            (known, _) => *known = self.metadata(),
+        }
+    }
+
+    /// What an entry counts for.
+    fn size(&self, key: &[u8], value: Option<&[u8]>) -> usize {
+        let topic = self.origin.map_or(0, |origin| origin.topic.len());
+        let of_header =
+            |(name, value): (&str, Option<&[u8]>)| name.len() + value.map_or(0, <[u8]>::len);
+        let headers: usize = self.headers.iter().map(of_header).sum();
+        ENTRY_OVERHEAD + key.len() + value.map_or(0, <[u8]>::len) + topic + headers
+    }
 }
 
 /// What Kafka Streams counts for a cached entry beside its key, its value and the texts of its context: three references, a
@@ -46,23 +77,57 @@ pub(crate) struct RecordCache {
 /// (the record cache of KIP-63). The memory behind an entry is about twice that.
 const ENTRY_OVERHEAD: usize = 3 * 8 + 1 + 8 + 8 + 4;
 
-/// What an entry counts for.
-fn size_of(key: &[u8], value: Option<&[u8]>, context: &RecordContext) -> usize {
-    let topic = context.metadata.as_ref().map_or(0, |metadata| metadata.topic.len());
-    let of_header =
-        |(name, value): (&str, Option<&[u8]>)| name.len() + value.map_or(0, <[u8]>::len);
-    let headers: usize = context.headers.iter().map(of_header).sum();
-    ENTRY_OVERHEAD + key.len() + value.map_or(0, <[u8]>::len) + topic + headers
+/// The dirty keys of a store.
+#[derive(Debug)]
+enum Keys {
+    /// Of a key-value store, by the place of the key's write in the store: found without looking for the key once more.
+    Written {
+        /// Per write the place in `dirty`, plus one; 0 for a clean key.
+        places: Vec<u32>,
+        dirty: Vec<(Vec<u8>, Dirty)>,
+    },
+    /// Of a window store.
+    Windows(IndexMap<Vec<u8>, Dirty, foldhash::fast::FixedState>),
+}
+
+impl Keys {
+    fn new(shape: StoreShape) -> Self {
+        match shape {
+            StoreShape::KeyValue => Self::Written { places: Vec::new(), dirty: Vec::new() },
+            _ => Self::Windows(IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0))),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Written { dirty, .. } => dirty.is_empty(),
+            Self::Windows(keys) => keys.is_empty(),
+        }
+    }
+
+    fn take(&mut self) -> Vec<(Vec<u8>, Dirty)> {
+        match self {
+            Self::Written { places, dirty } => {
+                places.clear();
+                std::mem::take(dirty)
+            }
+            Self::Windows(keys) => keys.drain(..).collect(),
+        }
+    }
+}
+
+/// The dirty keys of all cached stores of a task.
+#[derive(Debug, Default)]
+pub(crate) struct RecordCache {
+    stores: Vec<Option<Keys>>,
+    bytes: usize,
+    clock: u64,
 }
 
 impl RecordCache {
     /// Prepares for the stores of a task: which of them are cached, and what they are.
     pub(crate) fn new(cached: impl IntoIterator<Item = Option<StoreShape>>) -> Self {
-        let cached_store = |shape| {
-            let keys = Keys::with_hasher(foldhash::fast::FixedState::with_seed(0));
-            Cached { keys, windowed: matches!(shape, StoreShape::Window { .. }) }
-        };
-        let stores = cached.into_iter().map(|shape| shape.map(cached_store)).collect();
+        let stores = cached.into_iter().map(|shape| shape.map(Keys::new)).collect();
         Self { stores, bytes: 0, clock: 0 }
     }
 
@@ -71,41 +136,79 @@ impl RecordCache {
         self.bytes
     }
 
-    /// Notes an update to this value; `old` is asked for the value before when the key was clean.
-    pub(crate) fn touch<E>(
+    /// Notes an update of a key whose write has this place, if the key is dirty already. If not, the value before the write
+    /// is needed: [`insert_written`](Self::insert_written).
+    pub(crate) fn touch_written(
         &mut self,
         store: LocalStore,
-        key: &[u8],
-        value: Option<&[u8]>,
-        context: RecordContext,
+        place: WriteIx,
+        (key, value): (&[u8], Option<&[u8]>),
+        by: Toucher<'_>,
+    ) -> bool {
+        let Some(Keys::Written { places, dirty }) = &mut self.stores[store.0] else {
+            return false;
+        };
+        let at = places.get(place.0 as usize).copied().unwrap_or_default();
+        let found = at.checked_sub(1).and_then(|at| dirty.get_mut(at as usize));
+        let Some((_, dirty)) = found.filter(|(of, _)| of == key) else {
+            return false;
+        };
+        self.clock += 1;
+        touch(dirty, &mut self.bytes, self.clock, by.size(key, value), by);
+        true
+    }
+
+    /// Notes the first update of a key, whose write has this place; `old` is the value before.
+    pub(crate) fn insert_written(
+        &mut self,
+        store: LocalStore,
+        place: WriteIx,
+        (key, value): (&[u8], Option<&[u8]>),
+        by: Toucher<'_>,
+        old: Option<Vec<u8>>,
+    ) {
+        let Some(Keys::Written { places, dirty }) = &mut self.stores[store.0] else {
+            return;
+        };
+        self.clock += 1;
+        let (size, context) = (by.size(key, value), by.context());
+        self.bytes += size;
+        let entry = Dirty { old, newest: None, size, context, touched: self.clock };
+        dirty.push((key.to_vec(), entry));
+        let place = place.0 as usize;
+        if places.len() <= place {
+            places.resize(place + 1, 0);
+        }
+        places[place] = dirty.len() as u32;
+    }
+
+    /// Notes an update of a window to this value; `old` is asked for the value before when the key was clean.
+    pub(crate) fn touch_window<E>(
+        &mut self,
+        store: LocalStore,
+        (key, value): (&[u8], Option<&[u8]>),
+        by: Toucher<'_>,
         old: impl FnOnce() -> Result<Option<Vec<u8>>, E>,
     ) -> Result<(), E> {
-        self.clock += 1;
-        let Some(Cached { keys, windowed }) = &mut self.stores[store.0] else {
+        let Some(Keys::Windows(keys)) = &mut self.stores[store.0] else {
             return Ok(());
         };
-        let size = size_of(key, value, &context);
-        let value = value.filter(|_| *windowed);
+        self.clock += 1;
+        let size = by.size(key, value);
         if let Some(dirty) = keys.get_mut(key) {
-            (dirty.context, dirty.touched) = (context, self.clock);
-            self.bytes = self.bytes - dirty.size + size;
-            dirty.size = size;
+            touch(dirty, &mut self.bytes, self.clock, size, by);
             replace(&mut dirty.newest, value);
             return Ok(());
         }
-        let old = old()?;
+        let (old, newest, context) = (old()?, value.map(<[u8]>::to_vec), by.context());
         self.bytes += size;
-        let newest = value.map(<[u8]>::to_vec);
         keys.insert(key.to_vec(), Dirty { old, newest, size, context, touched: self.clock });
         Ok(())
     }
 
     /// Takes everything out of a store's cache, in order of the last touch.
     pub(crate) fn drain(&mut self, store: LocalStore) -> Vec<(Vec<u8>, Dirty)> {
-        let Some(Cached { keys, .. }) = &mut self.stores[store.0] else {
-            return Vec::new();
-        };
-        let mut entries: Vec<_> = keys.drain(..).collect();
+        let mut entries = self.stores[store.0].as_mut().map_or_else(Vec::new, Keys::take);
         entries.sort_unstable_by_key(|(_, dirty)| dirty.touched);
         if self.is_empty() {
             self.bytes = 0;
@@ -115,8 +218,15 @@ impl RecordCache {
 
     /// Is nothing waiting?
     pub(crate) fn is_empty(&self) -> bool {
-        self.stores.iter().flatten().all(|store| store.keys.is_empty())
+        self.stores.iter().flatten().all(Keys::is_empty)
     }
+}
+
+fn touch(dirty: &mut Dirty, bytes: &mut usize, clock: u64, size: usize, by: Toucher<'_>) {
+    by.replace(&mut dirty.context);
+    dirty.touched = clock;
+    *bytes = *bytes - dirty.size + size;
+    dirty.size = size;
 }
 
 /// Sets a value, in the memory of the one before.
@@ -134,39 +244,80 @@ fn replace(old: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
 mod tests {
     use super::*;
 
+    static NONE: Headers = Headers::new();
+
+    fn by<'a>(origin: Option<&'a TopicPartition>, headers: &'a Headers) -> Toucher<'a> {
+        Toucher { origin, offset: Offset(1), timestamp: Timestamp(1), headers }
+    }
+
     #[test]
     fn bytes_follow_the_values_as_they_grow_and_shrink() {
         let mut cache = RecordCache::new([Some(StoreShape::KeyValue)]);
         let store = LocalStore(0);
-        let mut touch = |key: &[u8], value: Option<&[u8]>, old: Option<&[u8]>| {
-            let timestamp = thalweg_connectors::Timestamp(1);
-            let headers = thalweg_connectors::Headers::new();
-            let context = RecordContext { metadata: None, timestamp, headers };
-            let old = || Ok::<_, ()>(old.map(<[u8]>::to_vec));
-            assert_eq!(cache.touch(store, key, value, context, old), Ok(()));
+        let mut touch = |place, key: &[u8], value: Option<&[u8]>| {
+            let (place, written) = (WriteIx(place), (key, value));
+            if !cache.touch_written(store, place, written, by(None, &NONE)) {
+                cache.insert_written(store, place, written, by(None, &NONE), None);
+            }
             cache.bytes()
         };
-        assert_eq!(touch(b"k", Some(b"12"), Some(b"123")), ENTRY_OVERHEAD + 3);
-        assert_eq!(touch(b"k", Some(&[0; 1000]), None), ENTRY_OVERHEAD + 1001);
-        assert_eq!(touch(b"l", None, None), 2 * ENTRY_OVERHEAD + 1002);
-        assert_eq!(touch(b"k", None, None), 2 * ENTRY_OVERHEAD + 2);
-        assert_eq!(cache.drain(store).len(), 2);
+        assert_eq!(touch(3, b"k", Some(b"12")), ENTRY_OVERHEAD + 3);
+        assert_eq!(touch(3, b"k", Some(&[0; 1000])), ENTRY_OVERHEAD + 1001);
+        assert_eq!(touch(0, b"l", None), 2 * ENTRY_OVERHEAD + 1002);
+        assert_eq!(touch(3, b"k", None), 2 * ENTRY_OVERHEAD + 2);
+        assert_eq!(touch(3, b"m", None), 3 * ENTRY_OVERHEAD + 3, "a place may be another's later");
+        let drained = cache.drain(store).into_iter().map(|(key, _)| key);
+        assert_eq!(drained.collect::<Vec<_>>(), [b"l", b"k", b"m"]);
         assert_eq!(cache.bytes(), 0);
+        assert!(!cache.touch_written(store, WriteIx(3), (b"k", None), by(None, &NONE)));
+    }
+
+    #[test]
+    fn the_value_of_a_window_is_kept_and_the_one_before_asked_for_once() {
+        let mut cache = RecordCache::new([
+            None,
+            Some(StoreShape::Window { retention_ms: 1, size_ms: 1, retain_duplicates: false }),
+        ]);
+        let store = LocalStore(1);
+        let old = || Ok::<_, ()>(Some(b"old".to_vec()));
+        assert_eq!(cache.touch_window(store, (b"k", Some(b"1")), by(None, &NONE), old), Ok(()));
+        let asked_again = || Err(());
+        let again = cache.touch_window(store, (b"k", Some(b"22")), by(None, &NONE), asked_again);
+        assert_eq!(again, Ok(()));
+        assert_eq!(cache.bytes(), ENTRY_OVERHEAD + 3);
+        let drained = cache.drain(store);
+        let [(key, dirty)] = &drained[..] else { panic!("one key: {drained:?}") };
+        assert_eq!((&key[..], dirty.old.as_deref()), (&b"k"[..], Some(&b"old"[..])));
+        assert_eq!(dirty.newest.as_deref(), Some(&b"22"[..]));
+        assert!(cache.is_empty());
     }
 
     #[test]
     fn as_many_keys_fit_as_in_kafka_streams() {
-        use std::sync::Arc;
         let mut cache = RecordCache::new([Some(StoreShape::KeyValue)]);
-        let topic: Arc<str> = "bench-in-count-2000000".into();
-        let offset = thalweg_connectors::Offset(1);
-        let metadata = Some(crate::record::RecordMetadata { topic, partition: 0, offset });
-        let timestamp = thalweg_connectors::Timestamp(1);
-        let headers = thalweg_connectors::Headers::new().with("h", Some(b"12"));
-        let context = RecordContext { metadata, timestamp, headers };
-        let touched =
-            cache.touch(LocalStore(0), b"k12345", Some(&[0; 16]), context, || Ok::<_, ()>(None));
-        assert_eq!(touched, Ok(()));
+        let origin = TopicPartition::new("bench-in-count-2000000", 0);
+        let headers = Headers::new().with("h", Some(b"12"));
+        let written = (&b"k12345"[..], Some(&[0; 16][..]));
+        let by = by(Some(&origin), &headers);
+        cache.insert_written(LocalStore(0), WriteIx(0), written, by, None);
         assert_eq!(cache.bytes(), 6 + 16 + 24 + 1 + 20 + 22 + 3);
+    }
+
+    #[test]
+    fn the_last_record_that_touched_a_key_is_remembered() {
+        let mut cache = RecordCache::new([Some(StoreShape::KeyValue)]);
+        let (store, place, written) = (LocalStore(0), WriteIx(0), (&b"k"[..], None));
+        let one = TopicPartition::new("one", 1);
+        let headers = Headers::new().with("h", None);
+        cache.insert_written(store, place, written, by(Some(&one), &headers), None);
+        let two = TopicPartition::new("two", 2);
+        for origin in [Some(&one), Some(&two), None, Some(&two)] {
+            assert!(cache.touch_written(store, place, written, by(origin, &NONE)));
+        }
+        let last = Toucher { offset: Offset(7), timestamp: Timestamp(9), ..by(Some(&two), &NONE) };
+        assert!(cache.touch_written(store, place, written, last));
+        let drained = cache.drain(store);
+        assert_eq!(drained[0].1.context, last.context());
+        assert_eq!(last.context().metadata.map(|m| (m.partition, m.offset.0)), Some((2, 7)));
     }
 }

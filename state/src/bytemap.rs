@@ -4,7 +4,7 @@
 //! one buffer. The order is made when somebody first asks for it, kept up to date from then on, and
 //! forgotten with [`ByteMap::clear`]: a store that is only read by key never pays for it.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
@@ -72,6 +72,8 @@ pub(crate) struct ByteMap {
     order: OnceCell<Order>,
     /// How many entries were looked at to find those of a range.
     looks: usize,
+    /// The entry that was found last: a key that is read is often written next.
+    last: Cell<u32>,
     hash: FixedState,
 }
 
@@ -85,6 +87,7 @@ impl Default for ByteMap {
             garbage: 0,
             order: OnceCell::new(),
             looks: 0,
+            last: Cell::new(0),
             hash: FixedState::with_seed(SEED),
         }
     }
@@ -123,7 +126,18 @@ impl ByteMap {
     /// Finds the entry of a key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let hash = hash_of(&self.hash, key);
-        self.table.find(hash, |&id| self.key(id) == key).copied()
+        let found = self.table.find(hash, |&id| self.key(id) == key).copied();
+        if let Some(id) = found {
+            self.last.set(id);
+        }
+        found
+    }
+
+    /// Finds the entry of a key, if it is the one that was found last.
+    fn found_last(&self, key: &[u8]) -> Option<u32> {
+        let id = self.last.get();
+        let slot = self.slots.get(id as usize)?;
+        (slot.used && self.key(id) == key).then_some(id)
     }
 
     /// The value of an entry.
@@ -133,8 +147,14 @@ impl ByteMap {
         known.then(|| &self.bytes[slot.value_at..slot.value_at + slot.value_len as usize])
     }
 
-    /// Sets what is known about a key.
-    pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+    /// Sets what is known about a key; tells its entry.
+    pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) -> u32 {
+        if let Some(id) = self.found_last(key) {
+            let Self { slots, bytes, garbage, .. } = self;
+            replace_value(&mut slots[id as usize], bytes, garbage, value);
+            self.collect_garbage();
+            return id;
+        }
         let Self { table, slots, free, bytes, garbage, order, hash, .. } = self;
         let entry = table.entry(
             hash_of(hash, key),
@@ -143,9 +163,10 @@ impl ByteMap {
         );
         let vacant = match entry {
             Entry::Occupied(found) => {
-                let slot = &mut slots[*found.get() as usize];
-                replace_value(slot, bytes, garbage, value);
-                return self.collect_garbage();
+                let id = *found.get();
+                replace_value(&mut slots[id as usize], bytes, garbage, value);
+                self.collect_garbage();
+                return id;
             }
             Entry::Vacant(vacant) => vacant,
         };
@@ -161,6 +182,7 @@ impl ByteMap {
         if let Some(order) = order.get_mut() {
             order.insert(id, |id| key_in(slots, bytes, id));
         }
+        id
     }
 
     /// Forgets a key.

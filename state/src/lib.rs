@@ -36,5 +36,5 @@ pub use merge::RangeIter;
 pub use range::{Direction, KeyRange};
 pub use spec::{StoreIx, StoreKind, StoreSpec, ValueFormat, WindowSpec};
 pub use state_dir::{StateDir, StateDirOptions};
-pub use task_state::{RestoreRecord, TaskState};
+pub use task_state::{RestoreRecord, TaskState, WriteIx};
 pub use window::{Put, WindowEntry, WindowIter};

@@ -55,16 +55,22 @@ impl Overlay {
         }
     }
 
+    /// The entry of a key that was written.
+    pub(crate) fn entry(&self, key: &[u8]) -> Option<u32> {
+        self.map.find(key)
+    }
+
     /// Whether a deleted range holds the key.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         self.tombstones.cover(key)
     }
 
-    pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+    /// Sets or deletes a key; tells the entry of the map.
+    pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) -> u32 {
         let head = head(key);
         let (low, high) = self.fence.unwrap_or((head, head));
         self.fence = Some((low.min(head), high.max(head)));
-        self.map.set(key, value);
+        self.map.set(key, value)
     }
 
     pub(crate) fn delete_range(&mut self, range: &KeyRange) {

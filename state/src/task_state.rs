@@ -64,6 +64,11 @@ pub struct TaskState {
     pub(crate) key: Vec<u8>,
 }
 
+/// The place of an uncommitted write among those of its store: dense numbers from 0 on. A key keeps its place until the next commit
+/// or rollback, unless a range with it is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteIx(pub u32);
+
 /// One store.
 pub(crate) struct Store {
     pub(crate) spec: StoreSpec,
@@ -155,7 +160,7 @@ impl TaskState {
         read(store_in_mut(stores, store)?, engine.as_ref(), memory, key, value)
     }
 
-    /// Sets the value of a key, or deletes it.
+    /// Sets the value of a key, or deletes it; tells where the write waits for the commit.
     ///
     /// # Errors
     /// If there is no such store.
@@ -164,9 +169,16 @@ impl TaskState {
         store: StoreIx,
         key: &[u8],
         value: Option<&[u8]>,
-    ) -> Result<(), StateError> {
-        self.store_mut(store)?.overlay.set(key, value);
-        Ok(())
+    ) -> Result<WriteIx, StateError> {
+        Ok(WriteIx(self.store_mut(store)?.overlay.set(key, value)))
+    }
+
+    /// Where the write to a key waits for the commit; `None` when it was not written since the last one.
+    ///
+    /// # Errors
+    /// If there is no such store.
+    pub fn written(&self, store: StoreIx, key: &[u8]) -> Result<Option<WriteIx>, StateError> {
+        Ok(self.store(store)?.overlay.entry(key).map(WriteIx))
     }
 
     /// Deletes every key of a range.
@@ -295,7 +307,7 @@ impl TaskState {
                 .value
                 .map(|value| local_value(spec.format, record.timestamp_ms, value, &mut local));
             match &mut window {
-                None => batch.set(record.key, value),
+                None => _ = batch.set(record.key, value),
                 Some(window) => window.apply(record.key, value, &mut batch).ok_or_else(|| {
                     StateError::MalformedChangelogKey {
                         store: spec.name.clone(),

@@ -152,7 +152,7 @@ impl TaskState {
         local_key(start_ms / spec.segment_ms, key, start_ms, seq, &mut local);
         let done = self.put(store, &local, value);
         self.key = local;
-        done.map(|()| Put::Stored { seq })
+        done.map(|_| Put::Stored { seq })
     }
 
     /// Reads the value of a key in the window that starts at `start_ms`. Finds nothing in a store that

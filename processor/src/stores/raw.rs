@@ -8,7 +8,7 @@ use thalweg_state::window::window_store_key;
 use thalweg_state::{Put, StoreIx};
 
 use super::def::{LocalStore, StoreShape};
-use crate::cache::Dirty;
+use crate::cache::{Dirty, Toucher};
 use crate::collector::Collector;
 use crate::context::Shared;
 use crate::error::{NodeError, NodeResult};
@@ -72,13 +72,9 @@ impl Shared {
     ) -> NodeResult {
         let task_store = &self.stores[store.0];
         let (ix, timestamped) = (task_store.ix, task_store.timestamped);
-        let changelog = task_store.changelog.filter(|_| !task_store.cached);
+        let changelog = task_store.changelog;
         if task_store.cached {
-            let context = self.record_context();
-            let state = &mut self.state;
-            self.cache.touch(store, key, local, context, || {
-                state.get(ix, key).map(|v| v.map(<[u8]>::to_vec))
-            })?;
+            return self.kv_put_cached(store, ix, key, local);
         }
         self.state.put(ix, key, local)?;
         match changelog {
@@ -88,6 +84,30 @@ impl Shared {
             }
             None => Ok(()),
         }
+    }
+
+    /// The update waits in the record cache; its value lies in the store.
+    fn kv_put_cached(
+        &mut self,
+        store: LocalStore,
+        ix: StoreIx,
+        key: &[u8],
+        local: Option<&[u8]>,
+    ) -> NodeResult {
+        // A dirty key was written since the last commit.
+        let place = self.state.written(ix, key)?;
+        let Self { origin, offset, timestamp, headers, cache, state, .. } = self;
+        let (offset, timestamp) = (*offset, *timestamp);
+        let by = Toucher { origin: origin.as_ref(), offset, timestamp, headers };
+        let dirty = place.is_some_and(|place| cache.touch_written(store, place, (key, local), by));
+        if dirty {
+            state.put(ix, key, local)?;
+        } else {
+            let old = state.get(ix, key)?.map(<[u8]>::to_vec);
+            let place = state.put(ix, key, local)?;
+            cache.insert_written(store, place, (key, local), by, old);
+        }
+        Ok(())
     }
 
     /// Sets or deletes a value of a window store; `local` as for [`kv_put`](Self::kv_put). A put out of retention counts as a
@@ -107,13 +127,14 @@ impl Shared {
         full_key.clear();
         if cached {
             window_store_key(key, start.0, 0, &mut full_key);
-            let context = self.record_context();
-            let state = &mut self.state;
+            let Self { origin, offset, timestamp: time, headers, cache, state, .. } = self;
+            let (origin, offset, timestamp) = (origin.as_ref(), *offset, *time);
+            let by = Toucher { origin, offset, timestamp, headers };
             let old = || {
                 let old = state.window_fetch(ix, key, start.0)?;
                 Ok::<_, NodeError>(old.map(<[u8]>::to_vec))
             };
-            self.cache.touch(store, &full_key, local, context, old)?;
+            cache.touch_window(store, (&full_key, local), by, old)?;
         }
         let put = self.state.window_put(ix, key, start.0, local)?;
         if matches!(put, Put::Expired { .. }) {

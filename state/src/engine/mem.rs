@@ -58,7 +58,9 @@ impl Engine for MemEngine {
     fn write(&mut self, ops: &WriteOps<'_>) -> Result<(), StateError> {
         for op in &ops.ops {
             match *op {
-                WriteOp::Put(family, key, value) => self.map_mut(family).set(key, Some(value)),
+                WriteOp::Put(family, key, value) => {
+                    self.map_mut(family).set(key, Some(value));
+                }
                 WriteOp::Delete(family, key) => self.map_mut(family).remove(key),
                 WriteOp::DeleteRange(family, from, to) => {
                     let range = KeyRange::half_open(from, to.map(<[u8]>::to_vec));
