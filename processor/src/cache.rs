@@ -80,12 +80,9 @@ const ENTRY_OVERHEAD: usize = 3 * 8 + 1 + 8 + 8 + 4;
 /// The dirty keys of a store.
 #[derive(Debug)]
 enum Keys {
-    /// Of a key-value store, by the place of the key's write in the store: found without looking for the key once more.
-    Written {
-        /// Per write the place in `dirty`, plus one; 0 for a clean key.
-        places: Vec<u32>,
-        dirty: Vec<(Vec<u8>, Dirty)>,
-    },
+    /// Of a key-value store, with the place of the key's write in the store. There the number of the entry is noted, so that it
+    /// is found without looking for the key once more.
+    Written(Vec<(WriteIx, Dirty)>),
     /// Of a window store.
     Windows(IndexMap<Vec<u8>, Dirty, foldhash::fast::FixedState>),
 }
@@ -93,27 +90,26 @@ enum Keys {
 impl Keys {
     fn new(shape: StoreShape) -> Self {
         match shape {
-            StoreShape::KeyValue => Self::Written { places: Vec::new(), dirty: Vec::new() },
+            StoreShape::KeyValue => Self::Written(Vec::new()),
             _ => Self::Windows(IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0))),
         }
     }
 
     fn is_empty(&self) -> bool {
         match self {
-            Self::Written { dirty, .. } => dirty.is_empty(),
+            Self::Written(dirty) => dirty.is_empty(),
             Self::Windows(keys) => keys.is_empty(),
         }
     }
+}
 
-    fn take(&mut self) -> Vec<(Vec<u8>, Dirty)> {
-        match self {
-            Self::Written { places, dirty } => {
-                places.clear();
-                std::mem::take(dirty)
-            }
-            Self::Windows(keys) => keys.drain(..).collect(),
-        }
-    }
+/// What an entry is found by.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The place of its write in the store.
+    Written(WriteIx),
+    /// Itself.
+    Window(Vec<u8>),
 }
 
 /// The dirty keys of all cached stores of a task.
@@ -136,21 +132,21 @@ impl RecordCache {
         self.bytes
     }
 
-    /// Notes an update of a key whose write has this place, if the key is dirty already. If not, the value before the write
-    /// is needed: [`insert_written`](Self::insert_written).
+    /// Notes an update of a key whose write has this place and this entry noted, if the key is dirty already. If not, the value
+    /// before the write is needed: [`insert_written`](Self::insert_written).
     pub(crate) fn touch_written(
         &mut self,
         store: LocalStore,
-        place: WriteIx,
+        (place, entry): (WriteIx, u32),
         (key, value): (&[u8], Option<&[u8]>),
         by: Toucher<'_>,
     ) -> bool {
-        let Some(Keys::Written { places, dirty }) = &mut self.stores[store.0] else {
+        let Some(Keys::Written(dirty)) = &mut self.stores[store.0] else {
             return false;
         };
-        let at = places.get(place.0 as usize).copied().unwrap_or_default();
-        let found = at.checked_sub(1).and_then(|at| dirty.get_mut(at as usize));
-        let Some((_, dirty)) = found.filter(|(of, _)| of == key) else {
+        let found = entry.checked_sub(1).and_then(|at| dirty.get_mut(at as usize));
+        // What is noted may be of an entry that has left: another key's may have its number now.
+        let Some((_, dirty)) = found.filter(|(of, _)| *of == place) else {
             return false;
         };
         self.clock += 1;
@@ -158,7 +154,8 @@ impl RecordCache {
         true
     }
 
-    /// Notes the first update of a key, whose write has this place; `old` is the value before.
+    /// Notes the first update of a key, whose write has this place; `old` is the value before. Returns the number of the entry,
+    /// never 0, to be noted there.
     pub(crate) fn insert_written(
         &mut self,
         store: LocalStore,
@@ -166,20 +163,16 @@ impl RecordCache {
         (key, value): (&[u8], Option<&[u8]>),
         by: Toucher<'_>,
         old: Option<Vec<u8>>,
-    ) {
-        let Some(Keys::Written { places, dirty }) = &mut self.stores[store.0] else {
-            return;
+    ) -> u32 {
+        let Some(Keys::Written(dirty)) = &mut self.stores[store.0] else {
+            return 0;
         };
         self.clock += 1;
         let (size, context) = (by.size(key, value), by.context());
         self.bytes += size;
         let entry = Dirty { old, newest: None, size, context, touched: self.clock };
-        dirty.push((key.to_vec(), entry));
-        let place = place.0 as usize;
-        if places.len() <= place {
-            places.resize(place + 1, 0);
-        }
-        places[place] = dirty.len() as u32;
+        dirty.push((place, entry));
+        dirty.len() as u32
     }
 
     /// Notes an update of a window to this value; `old` is asked for the value before when the key was clean.
@@ -207,8 +200,16 @@ impl RecordCache {
     }
 
     /// Takes everything out of a store's cache, in order of the last touch.
-    pub(crate) fn drain(&mut self, store: LocalStore) -> Vec<(Vec<u8>, Dirty)> {
-        let mut entries = self.stores[store.0].as_mut().map_or_else(Vec::new, Keys::take);
+    pub(crate) fn drain(&mut self, store: LocalStore) -> Vec<(Key, Dirty)> {
+        let mut entries: Vec<_> = match &mut self.stores[store.0] {
+            Some(Keys::Written(dirty)) => {
+                dirty.drain(..).map(|(place, dirty)| (Key::Written(place), dirty)).collect()
+            }
+            Some(Keys::Windows(keys)) => {
+                keys.drain(..).map(|(key, dirty)| (Key::Window(key), dirty)).collect()
+            }
+            None => Vec::new(),
+        };
         entries.sort_unstable_by_key(|(_, dirty)| dirty.touched);
         if self.is_empty() {
             self.bytes = 0;
@@ -254,10 +255,11 @@ mod tests {
     fn bytes_follow_the_values_as_they_grow_and_shrink() {
         let mut cache = RecordCache::new([Some(StoreShape::KeyValue)]);
         let store = LocalStore(0);
-        let mut touch = |place, key: &[u8], value: Option<&[u8]>| {
-            let (place, written) = (WriteIx(place), (key, value));
-            if !cache.touch_written(store, place, written, by(None, &NONE)) {
-                cache.insert_written(store, place, written, by(None, &NONE), None);
+        let mut noted = [0; 4];
+        let mut touch = |place: u32, key: &[u8], value: Option<&[u8]>| {
+            let (at, entry) = (WriteIx(place), &mut noted[place as usize]);
+            if !cache.touch_written(store, (at, *entry), (key, value), by(None, &NONE)) {
+                *entry = cache.insert_written(store, at, (key, value), by(None, &NONE), None);
             }
             cache.bytes()
         };
@@ -265,11 +267,13 @@ mod tests {
         assert_eq!(touch(3, b"k", Some(&[0; 1000])), ENTRY_OVERHEAD + 1001);
         assert_eq!(touch(0, b"l", None), 2 * ENTRY_OVERHEAD + 1002);
         assert_eq!(touch(3, b"k", None), 2 * ENTRY_OVERHEAD + 2);
-        assert_eq!(touch(3, b"m", None), 3 * ENTRY_OVERHEAD + 3, "a place may be another's later");
         let drained = cache.drain(store).into_iter().map(|(key, _)| key);
-        assert_eq!(drained.collect::<Vec<_>>(), [b"l", b"k", b"m"]);
+        assert_eq!(drained.collect::<Vec<_>>(), [0, 3].map(|at| Key::Written(WriteIx(at))));
         assert_eq!(cache.bytes(), 0);
-        assert!(!cache.touch_written(store, WriteIx(3), (b"k", None), by(None, &NONE)));
+        // What was noted before it was drained is not taken for what is there now.
+        assert_eq!(cache.insert_written(store, WriteIx(2), (b"m", None), by(None, &NONE), None), 1);
+        assert!(!cache.touch_written(store, (WriteIx(3), 1), (b"k", None), by(None, &NONE)));
+        assert!(cache.touch_written(store, (WriteIx(2), 1), (b"m", None), by(None, &NONE)));
     }
 
     #[test]
@@ -287,7 +291,8 @@ mod tests {
         assert_eq!(cache.bytes(), ENTRY_OVERHEAD + 3);
         let drained = cache.drain(store);
         let [(key, dirty)] = &drained[..] else { panic!("one key: {drained:?}") };
-        assert_eq!((&key[..], dirty.old.as_deref()), (&b"k"[..], Some(&b"old"[..])));
+        assert_eq!(key, &Key::Window(b"k".to_vec()));
+        assert_eq!(dirty.old.as_deref(), Some(&b"old"[..]));
         assert_eq!(dirty.newest.as_deref(), Some(&b"22"[..]));
         assert!(cache.is_empty());
     }
@@ -309,13 +314,13 @@ mod tests {
         let (store, place, written) = (LocalStore(0), WriteIx(0), (&b"k"[..], None));
         let one = TopicPartition::new("one", 1);
         let headers = Headers::new().with("h", None);
-        cache.insert_written(store, place, written, by(Some(&one), &headers), None);
+        let entry = cache.insert_written(store, place, written, by(Some(&one), &headers), None);
         let two = TopicPartition::new("two", 2);
         for origin in [Some(&one), Some(&two), None, Some(&two)] {
-            assert!(cache.touch_written(store, place, written, by(origin, &NONE)));
+            assert!(cache.touch_written(store, (place, entry), written, by(origin, &NONE)));
         }
         let last = Toucher { offset: Offset(7), timestamp: Timestamp(9), ..by(Some(&two), &NONE) };
-        assert!(cache.touch_written(store, place, written, last));
+        assert!(cache.touch_written(store, (place, entry), written, last));
         let drained = cache.drain(store);
         assert_eq!(drained[0].1.context, last.context());
         assert_eq!(last.context().metadata.map(|m| (m.partition, m.offset.0)), Some((2, 7)));

@@ -13,6 +13,7 @@ use thalweg_connectors::{Fetched, Headers, Offset, Timestamp, TopicPartition};
 use thalweg_state::{CommitFacts, TaskState};
 use thalweg_txn::{CommitPermit, OffsetMetadata};
 
+use crate::cache::Key;
 use crate::collector::Collector;
 use crate::context::{Context, Graph};
 use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError, caught};
@@ -20,7 +21,7 @@ use crate::group::{Input, PartitionGroup};
 use crate::node::Flushed;
 use crate::punctuate::PunctuationType;
 use crate::source::Source;
-use crate::stores::{LocalStore, StoreHandle, flush_entry};
+use crate::stores::{LocalStore, StoreHandle, TaskStore, flush_entry};
 use crate::topology::{NodeIx, TaskId, Topology};
 
 pub use build::TaskSpec;
@@ -191,9 +192,20 @@ impl Task {
     }
 
     fn flush_store(&mut self, store: LocalStore, output: &mut Collector) -> Result<(), TaskError> {
-        let owner = self.graph.shared.stores[store.0].owner;
+        let TaskStore { ix, owner, .. } = self.graph.shared.stores[store.0];
+        let mut written = Vec::new();
         for (key, mut dirty) in self.graph.shared.cache.drain(store) {
             let shared = &mut self.graph.shared;
+            let key: &[u8] = match &key {
+                Key::Window(key) => key,
+                Key::Written(place) => {
+                    written.clear();
+                    let key = shared.state.written_key(ix, *place);
+                    written
+                        .extend_from_slice(key.expect("writes leave their store after the cache"));
+                    &written
+                }
+            };
             let context = &dirty.context;
             shared.origin = context
                 .metadata
@@ -202,7 +214,7 @@ impl Task {
             shared.offset = context.metadata.as_ref().map_or(Offset(-1), |m| m.offset);
             (shared.timestamp, shared.headers) = (context.timestamp, context.headers.clone());
             let timestamp = context.timestamp;
-            let new = flush_entry(shared, output, store, (&key, &mut dirty), timestamp);
+            let new = flush_entry(shared, output, store, (key, &mut dirty), timestamp);
             let new = new.map_err(|error| {
                 let store = || Arc::clone(&self.graph.shared.stores[store.0].name);
                 let name = owner.map_or_else(store, |node| self.graph.node_name(node));
@@ -213,7 +225,7 @@ impl Task {
             }
             if let Some(owner) = owner {
                 let (new, old, context) = (new.as_deref(), dirty.old.as_deref(), &dirty.context);
-                let entry = Flushed { key: &key, new, old, context };
+                let entry = Flushed { key, new, old, context };
                 self.visit(owner, output, |node, context| node.flush(entry, context))?;
             }
         }

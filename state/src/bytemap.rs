@@ -33,15 +33,24 @@ struct Slot {
     value_at: usize,
     /// The first eight bytes of the key, see [`head`].
     head: u64,
+    /// [`UNUSED`]: there is no entry.
     key_len: u32,
     /// Bytes reserved for the value.
     value_room: u32,
     /// [`NO_VALUE`]: the key is known to have no value.
     value_len: u32,
-    used: bool,
+    /// The user's own, 0 at first.
+    tag: u32,
+}
+
+impl Slot {
+    fn is_used(&self) -> bool {
+        self.key_len != UNUSED
+    }
 }
 
 const NO_VALUE: u32 = u32::MAX;
+const UNUSED: u32 = u32::MAX;
 
 fn length(bytes: &[u8]) -> u32 {
     let length = u32::try_from(bytes.len()).ok().filter(|&length| length < NO_VALUE / 2);
@@ -133,11 +142,33 @@ impl ByteMap {
         found
     }
 
+    /// Finds the entry of a key that was probably found just before.
+    pub(crate) fn find_again(&self, key: &[u8]) -> Option<u32> {
+        self.found_last(key).or_else(|| self.find(key))
+    }
+
     /// Finds the entry of a key, if it is the one that was found last.
     fn found_last(&self, key: &[u8]) -> Option<u32> {
         let id = self.last.get();
         let slot = self.slots.get(id as usize)?;
-        (slot.used && self.key(id) == key).then_some(id)
+        (slot.is_used() && self.key(id) == key).then_some(id)
+    }
+
+    /// The key of an entry; `None` when there is none.
+    pub(crate) fn key_of(&self, id: u32) -> Option<&[u8]> {
+        self.slots.get(id as usize)?.is_used().then(|| self.key(id))
+    }
+
+    /// What the user has noted at an entry; 0 when nothing.
+    pub(crate) fn tag(&self, id: u32) -> u32 {
+        self.slots.get(id as usize).map_or(0, |slot| slot.tag)
+    }
+
+    /// Notes something at an entry.
+    pub(crate) fn set_tag(&mut self, id: u32, tag: u32) {
+        if let Some(slot) = self.slots.get_mut(id as usize) {
+            slot.tag = tag;
+        }
     }
 
     /// The value of an entry.
@@ -204,8 +235,8 @@ impl ByteMap {
             found.remove();
         }
         let slot = &mut slots[id as usize];
-        slot.used = false;
         self.garbage += slot.key_len as usize + slot.value_room as usize;
+        slot.key_len = UNUSED;
         self.free.push(id);
     }
 
@@ -230,7 +261,7 @@ impl ByteMap {
             self.looks += self.slots.len();
             let (low, high) = (head(range.from()), range.to().map_or(u64::MAX, head));
             for (id, slot) in (0..).zip(&self.slots) {
-                let near = slot.used && (low..=high).contains(&slot.head);
+                let near = slot.is_used() && (low..=high).contains(&slot.head);
                 if near && range.contains(self.key(id)) {
                     ids.push(id);
                 }
@@ -267,7 +298,7 @@ impl ByteMap {
 
     /// Entries in the order of their slots: the same in equal runs, and nothing else.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        let used = (0..).zip(&self.slots).filter(|(_, slot)| slot.used);
+        let used = (0..).zip(&self.slots).filter(|(_, slot)| slot.is_used());
         used.map(|(id, _)| (self.key(id), self.value(id)))
     }
 
@@ -307,7 +338,7 @@ impl ByteMap {
             return;
         }
         let mut kept = Vec::with_capacity(self.bytes.len() - self.garbage);
-        for slot in self.slots.iter_mut().filter(|slot| slot.used) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_used()) {
             let value_len = if slot.value_len == NO_VALUE { 0 } else { slot.value_len };
             let key = &self.bytes[slot.key_at..slot.key_at + slot.key_len as usize];
             let value = &self.bytes[slot.value_at..slot.value_at + value_len as usize];
@@ -335,7 +366,7 @@ fn append(key: &[u8], value: Option<&[u8]>, bytes: &mut Vec<u8>) -> Slot {
         key_len: length(key),
         value_room: value.map_or(0, length),
         value_len: value.map_or(NO_VALUE, length),
-        used: true,
+        tag: 0,
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Known<'a> {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    map: ByteMap,
+    pub(crate) map: ByteMap,
     tombstones: Tombstones,
     /// Lowest and highest first eight bytes of the map's keys: tells most ranges that do not meet the
     /// map from those that do, without putting the map in order. The first eight bytes of a window
@@ -53,11 +53,6 @@ impl Overlay {
             None if self.covers(key) => Known::Deleted,
             None => Known::Nothing,
         }
-    }
-
-    /// The entry of a key that was written.
-    pub(crate) fn entry(&self, key: &[u8]) -> Option<u32> {
-        self.map.find(key)
     }
 
     /// Whether a deleted range holds the key.

@@ -178,7 +178,30 @@ impl TaskState {
     /// # Errors
     /// If there is no such store.
     pub fn written(&self, store: StoreIx, key: &[u8]) -> Result<Option<WriteIx>, StateError> {
-        Ok(self.store(store)?.overlay.entry(key).map(WriteIx))
+        Ok(self.store(store)?.overlay.map.find_again(key).map(WriteIx))
+    }
+
+    /// The key of a write that waits; `None` when there is none at that place.
+    #[must_use]
+    pub fn written_key(&self, store: StoreIx, write: WriteIx) -> Option<&[u8]> {
+        self.store(store).ok()?.overlay.map.key_of(write.0)
+    }
+
+    /// What the caller has noted at a write, 0 when nothing: a place of its own for what it knows about the key.
+    ///
+    /// # Errors
+    /// If there is no such store.
+    pub fn tag(&self, store: StoreIx, write: WriteIx) -> Result<u32, StateError> {
+        Ok(self.store(store)?.overlay.map.tag(write.0))
+    }
+
+    /// Notes something at a write, until the next commit or rollback.
+    ///
+    /// # Errors
+    /// If there is no such store.
+    pub fn set_tag(&mut self, store: StoreIx, write: WriteIx, tag: u32) -> Result<(), StateError> {
+        self.store_mut(store)?.overlay.map.set_tag(write.0, tag);
+        Ok(())
     }
 
     /// Deletes every key of a range.

@@ -99,15 +99,17 @@ impl Shared {
         let Self { origin, offset, timestamp, headers, cache, state, .. } = self;
         let (offset, timestamp) = (*offset, *timestamp);
         let by = Toucher { origin: origin.as_ref(), offset, timestamp, headers };
-        let dirty = place.is_some_and(|place| cache.touch_written(store, place, (key, local), by));
-        if dirty {
-            state.put(ix, key, local)?;
-        } else {
-            let old = state.get(ix, key)?.map(<[u8]>::to_vec);
-            let place = state.put(ix, key, local)?;
-            cache.insert_written(store, place, (key, local), by, old);
+        if let Some(place) = place {
+            let entry = (place, state.tag(ix, place)?);
+            if cache.touch_written(store, entry, (key, local), by) {
+                state.put(ix, key, local)?;
+                return Ok(());
+            }
         }
-        Ok(())
+        let old = state.get(ix, key)?.map(<[u8]>::to_vec);
+        let place = state.put(ix, key, local)?;
+        let entry = cache.insert_written(store, place, (key, local), by, old);
+        Ok(state.set_tag(ix, place, entry)?)
     }
 
     /// Sets or deletes a value of a window store; `local` as for [`kv_put`](Self::kv_put). A put out of retention counts as a
