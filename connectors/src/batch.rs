@@ -72,7 +72,7 @@ impl RecordBatch {
     }
 
     /// Copies a record to the end, with the next offset.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, record: &NewRecord<'_>) {
         let (start, payload) = (self.bytes.len(), record.payload_len());
         // With that, none of the lengths and places below is cut.

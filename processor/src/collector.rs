@@ -54,7 +54,7 @@ impl Collector {
     ///
     /// # Errors
     /// When the producer refuses it, or the transaction cannot begin.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, topic: TopicSlot, partition: i32, record: &NewRecord<'_>) -> NodeResult {
         if !self.committer.is_open() {
             self.open()?;

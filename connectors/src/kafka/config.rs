@@ -151,8 +151,8 @@ const CONSUMER_DEFAULTS: [(&str, &str); 5] = [
     // A partition that is newly assigned waits for the fetch that is under way.
     ("fetch.wait.max.ms", "20"),
     // Per partition: what is fetched ahead.
-    ("queued.min.messages", "20000"),
-    ("queued.max.messages.kbytes", "8192"),
+    ("queued.min.messages", "10000"),
+    ("queued.max.messages.kbytes", "4096"),
 ];
 
 /// What a consumer is told: the core chooses positions and commits them.
@@ -172,7 +172,8 @@ const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
     ("retry.backoff.ms", "8"),
     ("message.max.bytes", MAX_REQUEST_SIZE),
     ("queue.buffering.max.messages", "200000"),
-    ("queue.buffering.max.kbytes", "65536"),
+    // As much as `buffer.memory` of the Java client.
+    ("queue.buffering.max.kbytes", "32768"),
 ];
 
 /// What a producer is told: only losses are reported, see `ffi`.

@@ -30,7 +30,8 @@ pub enum Workload {
 /// Where the counts are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StoreChoice {
-    /// In memory.
+    /// In memory; `none` for a workload without counts.
+    #[value(alias = "none")]
     Memory,
     /// On RocksDB.
     Rocksdb,
