@@ -316,9 +316,21 @@ where
     }
 
     fn read_into(&self, bytes: Option<&[u8]>, spent: &mut Option<T>) -> Result<(), SerdeError> {
-        match spent {
-            Some(spent) if bytes.is_some() => self.0.read_into(bytes, spent),
-            _ => self.read(bytes).map(|read| *spent = read),
+        read_nullable_into(&self.0, bytes, spent)
+    }
+}
+
+/// Reads a field that may be null, in the place of a value that is not needed any more.
+fn read_nullable_into<T: 'static>(
+    serde: &(impl Serde<T> + ?Sized),
+    bytes: Option<&[u8]>,
+    spent: &mut Option<T>,
+) -> Result<(), SerdeError> {
+    match (bytes, spent) {
+        (Some(_), Some(spent)) => serde.read_into(bytes, spent),
+        (_, spent) => {
+            *spent = bytes.map(|b| serde.read(Some(b))).transpose()?;
+            Ok(())
         }
     }
 }
@@ -335,10 +347,7 @@ impl<T: 'static> Serde<Option<T>> for NullableShared<T> {
     }
 
     fn read_into(&self, bytes: Option<&[u8]>, spent: &mut Option<T>) -> Result<(), SerdeError> {
-        match spent {
-            Some(spent) if bytes.is_some() => self.0.read_into(bytes, spent),
-            _ => self.read(bytes).map(|read| *spent = read),
-        }
+        read_nullable_into(&*self.0, bytes, spent)
     }
 }
 
@@ -491,6 +500,15 @@ mod tests {
         RawBytes.read_into(Some(&[1, 2]), &mut bytes).unwrap();
         assert_eq!((&bytes[..], bytes.as_ptr()), (&[1, 2][..], place));
         assert!(RawBytes.read_into(None, &mut bytes).is_err());
+        let mut row = Some(String::with_capacity(100));
+        let place = row.as_ref().map(|text| text.as_ptr());
+        let nullable = Nullable::new(Utf8);
+        nullable.read_into(Some(b"row"), &mut row).unwrap();
+        assert_eq!((row.as_deref(), row.as_ref().map(|text| text.as_ptr())), (Some("row"), place));
+        for (bytes, read) in [(None, None), (Some(&b"again"[..]), Some("again"))] {
+            nullable.read_into(bytes, &mut row).unwrap();
+            assert_eq!(row.as_deref(), read);
+        }
         let mut number = 1;
         I64Be.read_into(Some(&7i64.to_be_bytes()), &mut number).unwrap();
         assert_eq!(number, 7);

@@ -181,12 +181,9 @@ impl ByteMap {
     /// Sets what is known about a key; tells its entry.
     pub(crate) fn set(&mut self, key: &[u8], value: Option<&[u8]>) -> u32 {
         if let Some(id) = self.found_last(key) {
-            let Self { slots, bytes, garbage, .. } = self;
-            replace_value(&mut slots[id as usize], bytes, garbage, value);
-            self.collect_garbage();
-            return id;
+            return self.replace(id, value);
         }
-        let Self { table, slots, free, bytes, garbage, order, hash, .. } = self;
+        let Self { table, slots, free, bytes, order, hash, .. } = self;
         let entry = table.entry(
             hash_of(hash, key),
             |&id| key_in(slots, bytes, id) == key,
@@ -195,9 +192,7 @@ impl ByteMap {
         let vacant = match entry {
             Entry::Occupied(found) => {
                 let id = *found.get();
-                replace_value(&mut slots[id as usize], bytes, garbage, value);
-                self.collect_garbage();
-                return id;
+                return self.replace(id, value);
             }
             Entry::Vacant(vacant) => vacant,
         };
@@ -213,6 +208,13 @@ impl ByteMap {
         if let Some(order) = order.get_mut() {
             order.insert(id, |id| key_in(slots, bytes, id));
         }
+        id
+    }
+
+    /// Sets what is known about the key of an entry; tells the entry.
+    fn replace(&mut self, id: u32, value: Option<&[u8]>) -> u32 {
+        replace_value(&mut self.slots[id as usize], &mut self.bytes, &mut self.garbage, value);
+        self.collect_garbage();
         id
     }
 

@@ -356,9 +356,7 @@ impl Producer for KafkaProducer {
         if !matches!(self.state, ProducerState::Open | ProducerState::Plain) {
             self.expect("send a record", &[ProducerState::Open, ProducerState::Plain])?;
         }
-        let bytes = record.key.map_or(0, <[u8]>::len)
-            + record.value.map_or(0, <[u8]>::len)
-            + record.headers.packed().len();
+        let bytes = record.payload_len();
         let index = topic.0 as usize;
         let target = self.targets.get_mut(index).filter(|t| {
             (0..t.partitions).contains(&partition)

@@ -1,15 +1,29 @@
 //! The way of a record through a task: from its input to its source, and what becomes of one that fails there.
 
-use thalweg_connectors::{Offset, Timestamp};
+use thalweg_connectors::{Offset, RecordRef, Timestamp, TopicPartition};
 
 use super::{Task, task_error};
 use crate::collector::Collector;
 use crate::config::OnError;
-use crate::context::Context;
+use crate::context::{Context, Graph};
 use crate::error::{NodeError, TaskError};
 use crate::group::{BadHead, Head, PartitionGroup, PlainRun};
 use crate::punctuate::PunctuationType;
-use crate::source::SourceError;
+use crate::source::{Source, SourceError};
+use crate::topology::NodeIx;
+
+/// Makes a record the current one, and lets its source hand it to the graph.
+#[inline(always)]
+fn hand_on(
+    graph: &mut Graph,
+    (source, node): (&mut dyn Source, NodeIx),
+    tp: &TopicPartition,
+    (record, time): (&RecordRef<'_>, Timestamp),
+    output: &mut Collector,
+) -> Result<(), SourceError> {
+    let headers = graph.shared.take_up(tp, record.offset, time, record.headers);
+    source.consume(record, time, headers, &mut Context { graph, output, node })
+}
 
 impl Task {
     /// Processes up to `max` buffered records, earliest first, with their punctuations; returns how many.
@@ -75,11 +89,10 @@ impl Task {
             && let Some(record) = run.head()
         {
             let (offset, time) = (record.offset, record.timestamp);
-            let shared = &mut self.graph.shared;
-            let headers = shared.take_up(&run.tp, offset, time, record.headers);
-            let mut context = Context { graph: &mut self.graph, output, node };
-            let source = &mut self.sources[run.source];
-            if let Err(error) = source.consume(&record, time, headers, &mut context) {
+            let source = &mut *self.sources[run.source];
+            if let Err(error) =
+                hand_on(&mut self.graph, (source, node), &run.tp, (&record, time), output)
+            {
                 self.source_failed(0, error, output)?;
             }
             run.went_past(offset, time);
@@ -132,12 +145,10 @@ impl Task {
         };
         self.worked = true;
         let offset = record.offset;
-        let shared = &mut self.graph.shared;
-        let headers = shared.take_up(&input.tp, offset, time, record.headers);
-        let node = self.source_nodes[input.source];
-        let mut context = Context { graph: &mut self.graph, output, node };
-        let source = &mut self.sources[input.source];
-        if let Err(error) = source.consume(&record, time, headers, &mut context) {
+        let (source, node) = (&mut *self.sources[input.source], self.source_nodes[input.source]);
+        if let Err(error) =
+            hand_on(&mut self.graph, (source, node), &input.tp, (&record, time), output)
+        {
             self.source_failed(ix, error, output)?;
         }
         self.group.take(ix, offset, Some(time));
