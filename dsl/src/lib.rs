@@ -58,6 +58,8 @@ mod options;
 mod place;
 mod repartition;
 mod serdes;
+mod session_windows;
+mod sessions_grouped;
 mod stream;
 mod table;
 mod table_ops;
@@ -79,6 +81,8 @@ pub use options::{
     Consumed, Grouped, IntoGrouped, IntoMaterialized, Joined, Materialized, Produced,
     Repartitioned, Stores,
 };
+pub use session_windows::{SessionWindowedSerde, SessionWindows};
+pub use sessions_grouped::SessionWindowedStream;
 pub use stream::{
     Branched, Branches, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, KStream, Split,
     Terminal,
@@ -102,8 +106,8 @@ pub use thalweg_connectors::{
 pub use thalweg_processor::{
     BoxError, Change, ErrorClass, Extracted, Handle, KeyValue, LocalState, NodeError, OnError,
     Partitions, Processor, ProcessorContext, Punctuation, PunctuationType, Record, RecordContext,
-    RecordMetadata, RunError, SentRecord, Setup, StartError, Store, StoreDecl, Summary, TaskConfig,
-    TaskError, TaskId, TestDriver, TestDriverBuilder, TestEntry, TestInput, TestOutput, TestStore,
-    TimerId, TimestampPolicy, Timestamped, TimestampedKeyValue, TimestampedWindow, Topology,
-    TopologyError, UsageError, Window, WindowedKey,
+    RecordMetadata, RunError, Semantics, SentRecord, Session, SessionKey, Setup, StartError, Store,
+    StoreDecl, Summary, TaskConfig, TaskError, TaskId, TestDriver, TestDriverBuilder, TestEntry,
+    TestInput, TestOutput, TestStore, TimerId, TimestampPolicy, Timestamped, TimestampedKeyValue,
+    TimestampedWindow, Topology, TopologyError, UsageError, Window, WindowedKey,
 };

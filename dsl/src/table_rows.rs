@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thalweg_connectors::Datum;
 use thalweg_processor::{Store, TimestampedWindow};
 
+use crate::nodes::session_aggregate::SessionStore;
 use crate::nodes::table::{RowStore, Switch};
 use crate::nodes::table_compute::Compute;
 use crate::nodes::table_getter::GetterSupplier;
@@ -77,6 +78,23 @@ impl<K: Datum, WK: WindowKey<K>, V: Datum> TableRows<WK, V> for WindowRows<K, V>
 
     fn getter(&self) -> GetterSupplier<WK, V> {
         GetterSupplier::windowed(self.store.clone())
+    }
+}
+
+/// Rows of an aggregation by session, over keys `K`.
+pub(crate) struct SessionRows<K, V> {
+    pub(crate) store: SessionStore<K, V>,
+    pub(crate) send_old: Switch,
+}
+
+impl<K: Datum, WK: WindowKey<K>, V: Datum> TableRows<WK, V> for SessionRows<K, V> {
+    fn send_old(&self, _force: bool) -> bool {
+        self.send_old.on();
+        true
+    }
+
+    fn getter(&self) -> GetterSupplier<WK, V> {
+        GetterSupplier::sessions(self.store.clone())
     }
 }
 

@@ -10,12 +10,13 @@ use thalweg_processor::TopologyError;
 
 use crate::grouped::KGroupedStream;
 
-/// A span of time: from its start up to, not including, its end. In ms since the epoch.
+/// A span of time, in ms since the epoch. A window of time goes from its start up to, not including, its end; of a session both are
+/// inside: the times of its first and its last record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimeWindow {
     /// The first ms inside.
     pub start_ms: i64,
-    /// The first ms behind.
+    /// The first ms behind, or the time of a session's last record.
     pub end_ms: i64,
 }
 
@@ -197,6 +198,7 @@ impl TimeWindows {
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::TimeWindows {}
+    impl Sealed for crate::session_windows::SessionWindows {}
 }
 
 /// Windows that a grouped stream can be cut into. Sealed.

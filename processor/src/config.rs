@@ -30,6 +30,23 @@ pub enum TimestampPolicy {
     WallClock,
 }
 
+/// What is done where Kafka Streams' results look like an accident: `semantics`.
+///
+/// | where | corrected | Java |
+/// | --- | --- | --- |
+/// | a session that ended exactly gap and grace ago | can still be read, so that a record that is not late joins it | is out of retention: the record starts a session over it, and a count goes down |
+/// | a session of one instant that a further record of that instant joins | the old row is told to tables below | is not told, so that their sums count it twice |
+/// | headers of updates of sessions, without record cache | those of the record | none |
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Semantics {
+    /// The right thing.
+    #[default]
+    Corrected,
+    /// What Kafka Streams does.
+    Java,
+}
+
 /// Configuration of all tasks of an application.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -49,6 +66,8 @@ pub struct TaskConfig {
     pub buffered_records_max: usize,
     /// Uncommitted bytes of a task's stores above which a commit is asked for early. Default 64 MiB.
     pub uncommitted_bytes_max: usize,
+    /// `semantics`: whether accidents of Kafka Streams are copied. Not by default.
+    pub semantics: Semantics,
     /// Appended to the names of topics written by sinks: a replay's `-replay-NAME`. Empty otherwise.
     pub output_suffix: Arc<str>,
     /// Records below this time produce no output: a replay's `--from` behind its warm-up.
@@ -66,6 +85,7 @@ impl TaskConfig {
             cache_max_bytes: 10 << 20,
             buffered_records_max: 1000,
             uncommitted_bytes_max: 64 << 20,
+            semantics: Semantics::Corrected,
             output_suffix: Arc::from(""),
             output_from: None,
         }

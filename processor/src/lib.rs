@@ -43,7 +43,7 @@ mod topology;
 mod worker;
 
 pub use collector::Collector;
-pub use config::{OnError, TaskConfig, TimestampPolicy};
+pub use config::{OnError, Semantics, TaskConfig, TimestampPolicy};
 pub use context::Context;
 pub use error::{BoxError, ErrorClass, NodeError, NodeResult, TaskError, UsageError};
 pub use metrics::{
@@ -62,9 +62,9 @@ pub use setup::Setup;
 pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};
 pub use source::{Extracted, ExtractorFn, Source, SourceError, TimestampExtractor};
 pub use stores::{
-    Entries, FlushedRows, Handle, KeyValue, Store, StoreDecl, StoreDef, StoreHandle, StoreSerdes,
-    StoreShape, Timestamped, TimestampedKeyValue, TimestampedWindow, Updated, View, Window,
-    WindowEntries, WindowedKey,
+    Entries, FlushedRows, Handle, KeyValue, Session, SessionEntries, SessionKey, Store, StoreDecl,
+    StoreDef, StoreHandle, StoreSerdes, StoreShape, Timestamped, TimestampedKeyValue,
+    TimestampedWindow, Updated, View, Window, WindowEntries, WindowedKey,
 };
 pub use task::{Task, TaskSpec};
 pub use test_driver::{

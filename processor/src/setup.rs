@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::config::Semantics;
 use crate::error::UsageError;
 use crate::stores::{LocalStore, StoreDecl, StoreDef};
 use crate::topology::{NodeIx, TaskId};
@@ -85,6 +86,11 @@ impl Setup<'_> {
     /// The application.
     pub fn application_id(&self) -> &Arc<str> {
         &self.config.application_id
+    }
+
+    /// Whether accidents of Kafka Streams are copied.
+    pub fn semantics(&self) -> Semantics {
+        self.config.semantics
     }
 
     /// What is appended to the names of topics that sinks write.

@@ -80,6 +80,12 @@ pub enum StateError {
         /// The store.
         store: String,
     },
+    /// A session operation on a store that is not a session store.
+    #[error("store '{store}' is not a session store")]
+    NotASessionStore {
+        /// The store.
+        store: String,
+    },
     /// A window start before the epoch.
     #[error("window start {start_ms} of store '{store}' is negative")]
     NegativeWindowStart {
@@ -204,6 +210,7 @@ impl StateError {
             | Self::DuplicateStore { .. }
             | Self::BadName { .. }
             | Self::NotAWindowStore { .. }
+            | Self::NotASessionStore { .. }
             | Self::NewerFormat { .. }
             | Self::DiskFull { .. }
             | Self::Io { .. }

@@ -8,7 +8,7 @@
 //!
 //! This crate knows no topics, serdes or tasks; a changelog is a number to it, a store a name.
 //!
-//! Where to go next: [`TaskState`] for key-value stores, [`window`] for window stores, [`values`] for
+//! Where to go next: [`TaskState`] for key-value stores, [`window`] for window stores, [`session`] for session stores, [`values`] for
 //! values with timestamps.
 
 mod bytemap;
@@ -20,6 +20,8 @@ mod merge;
 mod order;
 mod overlay;
 mod range;
+pub mod session;
+mod session_key;
 mod spec;
 mod state_dir;
 mod task_state;
@@ -34,6 +36,7 @@ pub use error::{EngineCause, ErrorClass, StateError, UnsafeReason};
 pub use facts::{CommitFacts, FACTS_FAMILY, FORMAT_VERSION};
 pub use merge::RangeIter;
 pub use range::{Direction, KeyRange};
+pub use session::{SessionEntry, SessionIter};
 pub use spec::{StoreIx, StoreKind, StoreSpec, ValueFormat, WindowSpec};
 pub use state_dir::{StateDir, StateDirOptions};
 pub use task_state::{RestoreRecord, TaskState, WriteIx};

@@ -33,6 +33,12 @@ impl StoreSpec {
         Self::new(name, StoreKind::Window(window))
     }
 
+    /// Describes a persistent session store; its times are ends of sessions.
+    #[must_use]
+    pub fn session(name: impl Into<String>, session: WindowSpec) -> Self {
+        Self::new(name, StoreKind::Session(session))
+    }
+
     /// Describes a persistent store of plain values.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StoreKind) -> Self {
@@ -63,6 +69,8 @@ pub enum StoreKind {
     KeyValue,
     /// One value, or several, per key and window start, kept for a limited time.
     Window(WindowSpec),
+    /// One value per key and session, kept for a limited time after the session's end.
+    Session(WindowSpec),
 }
 
 /// How the local value of a store is made from the value of its changelog record.
@@ -75,7 +83,7 @@ pub enum ValueFormat {
     Timestamped,
 }
 
-/// How long a window store keeps what.
+/// How long a window or session store keeps what. A session counts by its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WindowSpec {

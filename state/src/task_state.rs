@@ -7,7 +7,7 @@ use crate::values::encode_timestamped;
 use crate::window::{Progress, WindowRestore};
 use crate::{
     CommitFacts, Direction, Engine, FACTS_FAMILY, FamilyIx, KeyRange, MemEngine, RangeIter,
-    StateError, StoreIx, StoreKind, StoreSpec, ValueFormat, WriteOp, WriteOps,
+    StateError, StoreIx, StoreSpec, ValueFormat, WriteOp, WriteOps,
 };
 
 /// One record of a changelog, on its way back into a store.
@@ -320,10 +320,7 @@ impl TaskState {
         if !overlay.is_empty() {
             return Err(StateError::RestoreOverUncommitted { store: spec.name.clone() });
         }
-        let mut window = match spec.kind {
-            StoreKind::KeyValue => None,
-            StoreKind::Window(window) => Some(WindowRestore::new(window, *progress)),
-        };
+        let mut window = WindowRestore::of(spec.kind, *progress);
         let (mut batch, mut local) = (Overlay::default(), Vec::new());
         for record in records {
             let value = record

@@ -10,6 +10,7 @@
 
 use crate::overlay::Overlay;
 use crate::range::{Direction, KeyRange};
+use crate::session_key::{self, SessionKey, parse_session_key};
 use crate::task_state::TaskState;
 use crate::window_key::{local_key, parse_local_key};
 use crate::{RangeIter, StateError, StoreIx, StoreKind, WindowSpec};
@@ -80,8 +81,18 @@ impl Progress {
         Some(Self { observed_ms: i64::from_be_bytes(*observed_ms), seq })
     }
 
+    /// The highest time ever put.
+    pub(crate) fn observed_ms(self) -> i64 {
+        self.observed_ms
+    }
+
+    /// Takes note of a put at that time.
+    pub(crate) fn observe(&mut self, time_ms: i64) {
+        self.observed_ms = self.observed_ms.max(time_ms);
+    }
+
     /// The earliest start that can be read.
-    fn readable_from_ms(self, spec: WindowSpec) -> i64 {
+    pub(crate) fn readable_from_ms(self, spec: WindowSpec) -> i64 {
         self.observed_ms.saturating_sub(spec.retention_ms).saturating_add(1).max(0)
     }
 
@@ -91,7 +102,7 @@ impl Progress {
     }
 
     /// Whether a put at that start is refused.
-    fn refuses(self, spec: WindowSpec, start_ms: i64) -> bool {
+    pub(crate) fn refuses(self, spec: WindowSpec, start_ms: i64) -> bool {
         if spec.exact_expiry {
             start_ms < self.readable_from_ms(spec)
         } else {
@@ -109,7 +120,7 @@ impl Progress {
 }
 
 /// The local keys of segments that were kept before and no longer are.
-fn expired(spec: WindowSpec, before: Progress, after: Progress) -> Option<KeyRange> {
+pub(crate) fn expired(spec: WindowSpec, before: Progress, after: Progress) -> Option<KeyRange> {
     let (from, to) = (before.first_segment(spec), after.first_segment(spec));
     (from < to).then(|| KeyRange::half_open(from.to_be_bytes(), Some(to.to_be_bytes().to_vec())))
 }
@@ -139,7 +150,7 @@ impl TaskState {
             return Ok(Put::Ignored { seq });
         }
         let before = *progress;
-        progress.observed_ms = before.observed_ms.max(start_ms);
+        progress.observe(start_ms);
         let now = *progress;
         if let Some(range) = expired(spec, before, now) {
             self.delete_range(store, &range)?;
@@ -238,7 +249,7 @@ impl TaskState {
         let spec = &self.store(store)?.spec;
         match spec.kind {
             StoreKind::Window(window) => Ok(window),
-            StoreKind::KeyValue => Err(StateError::NotAWindowStore { store: spec.name.clone() }),
+            _ => Err(StateError::NotAWindowStore { store: spec.name.clone() }),
         }
     }
 
@@ -417,9 +428,10 @@ impl Iterator for WindowIter<'_> {
     }
 }
 
-/// Brings changelog records of a window store into its local form.
+/// Brings changelog records of a window or session store into its local form.
 pub(crate) struct WindowRestore {
     spec: WindowSpec,
+    sessions: bool,
     before: Progress,
     progress: Progress,
     /// The local key in the making.
@@ -427,8 +439,14 @@ pub(crate) struct WindowRestore {
 }
 
 impl WindowRestore {
-    pub(crate) fn new(spec: WindowSpec, progress: Progress) -> Self {
-        Self { spec, before: progress, progress, key: Vec::new() }
+    /// For a store of that kind; `None` for one that keeps its entries for ever.
+    pub(crate) fn of(kind: StoreKind, progress: Progress) -> Option<Self> {
+        let (spec, sessions) = match kind {
+            StoreKind::KeyValue => return None,
+            StoreKind::Window(spec) => (spec, false),
+            StoreKind::Session(spec) => (spec, true),
+        };
+        Some(Self { spec, sessions, before: progress, progress, key: Vec::new() })
     }
 
     /// Takes one record; `None` if its key is malformed.
@@ -438,6 +456,9 @@ impl WindowRestore {
         value: Option<&[u8]>,
         batch: &mut Overlay,
     ) -> Option<()> {
+        if self.sessions {
+            return self.apply_session(changelog_key, value, batch);
+        }
         let WindowKey { key, start_ms, seq } = parse_window_store_key(changelog_key)?;
         if start_ms < 0 {
             return None;
@@ -448,10 +469,30 @@ impl WindowRestore {
                 return Some(());
             }
         }
-        self.progress.observed_ms = self.progress.observed_ms.max(start_ms);
+        self.progress.observe(start_ms);
         if !self.progress.refuses(self.spec, start_ms) {
             self.key.clear();
             local_key(start_ms / self.spec.segment_ms, key, start_ms, seq, &mut self.key);
+            batch.set(&self.key, value);
+        }
+        Some(())
+    }
+
+    fn apply_session(
+        &mut self,
+        changelog_key: &[u8],
+        value: Option<&[u8]>,
+        batch: &mut Overlay,
+    ) -> Option<()> {
+        let SessionKey { key, start_ms, end_ms } = parse_session_key(changelog_key)?;
+        if end_ms < 0 {
+            return None;
+        }
+        self.progress.observe(end_ms);
+        if !self.progress.refuses(self.spec, end_ms) {
+            self.key.clear();
+            let segment = end_ms / self.spec.segment_ms;
+            session_key::local_key(segment, key, start_ms, end_ms, &mut self.key);
             batch.set(&self.key, value);
         }
         Some(())

@@ -337,6 +337,7 @@ impl Run<'_> {
         task.on_deserialization_error = settings.on_deserialization_error;
         task.on_processing_error = settings.on_processing_error;
         task.timestamp_policy = settings.timestamp_policy;
+        task.semantics = settings.semantics;
         task.cache_max_bytes = settings.cache_bytes_max / settings.workers;
         task.buffered_records_max = settings.buffered_records_max;
         task.uncommitted_bytes_max = settings.uncommitted_bytes_max;

@@ -90,7 +90,7 @@ where
 pub(crate) struct Reduce<F>(pub(crate) F);
 
 impl<F> Reduce<F> {
-    fn join<V: Datum>(&self, row: V::Inner, value: &V) -> NodeResult<Option<V::Inner>>
+    pub(crate) fn join<V: Datum>(&self, row: V::Inner, value: &V) -> NodeResult<Option<V::Inner>>
     where
         F: Fn(&V, &V) -> Result<V, BoxError>,
     {

@@ -3,6 +3,8 @@
 pub(crate) mod aggregate;
 pub(crate) mod aggregate_fold;
 pub(crate) mod join_table;
+pub(crate) mod session_aggregate;
+pub(crate) mod session_fold;
 pub(crate) mod table;
 pub(crate) mod table_change;
 pub(crate) mod table_compute;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use thalweg_connectors::Timestamp;
 use thalweg_processor::{
-    Context, Handle, NodeResult, Setup, Store, Timestamped, TimestampedKeyValue, TimestampedWindow,
-    UsageError,
+    Context, Handle, NodeResult, Session, Setup, Store, Timestamped, TimestampedKeyValue,
+    TimestampedWindow, UsageError,
 };
 
+use super::session_aggregate::SessionStore;
 use super::table::RowStore;
 use super::table_compute::Compute;
 use crate::windows::WindowKey;
@@ -57,6 +58,18 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> GetterSupplier<K, V> 
         Self { make: Arc::new(make), stores }
     }
 
+    /// From the rows of a table of sessions, whose keys name the session; a row's time is its session's end.
+    pub(crate) fn sessions<IK: Clone + Send + 'static>(store: SessionStore<IK, V>) -> Self
+    where
+        K: WindowKey<IK>,
+    {
+        let stores = vec![Arc::from(store.name())];
+        let make = move |setup: &mut Setup<'_>| -> Result<Box<dyn Getter<K, V>>, UsageError> {
+            Ok(Box::new(Sessions(setup.store(&store)?)))
+        };
+        Self { make: Arc::new(make), stores }
+    }
+
     /// From the rows of this table, computed anew at each reading.
     pub(crate) fn computed<W: Clone + Send + 'static>(
         self,
@@ -94,6 +107,16 @@ impl<K: 'static, WK: WindowKey<K>, V: 'static> Getter<WK, V> for Windowed<K, V> 
     fn get(&mut self, context: &mut Context<'_>, key: &WK) -> NodeResult<Option<Timestamped<V>>> {
         let start = Timestamp(key.window().start_ms);
         context.store(&self.0).fetch(key.key(), start)
+    }
+}
+
+struct Sessions<K, V>(Handle<K, V, Session>);
+
+impl<K: 'static, WK: WindowKey<K>, V: 'static> Getter<WK, V> for Sessions<K, V> {
+    fn get(&mut self, context: &mut Context<'_>, key: &WK) -> NodeResult<Option<Timestamped<V>>> {
+        let (start, end) = (Timestamp(key.window().start_ms), Timestamp(key.window().end_ms));
+        let value = context.store(&self.0).fetch(key.key(), start, end)?;
+        Ok(value.map(|value| Timestamped { value, timestamp: end }))
     }
 }
 

@@ -7,6 +7,7 @@ mod headers;
 mod joins;
 mod names;
 mod regrouping;
+mod sessions;
 mod support;
 mod tables;
 mod windows;

@@ -28,8 +28,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use thalweg::{
-    BuildConfig, KGroupedStream, KGroupedTable, KStream, KTable, Optimization, Rekeyed, StoreType,
-    StreamsBuilder, TimeWindowedStream,
+    BuildConfig, KGroupedStream, KGroupedTable, KStream, KTable, Optimization, Rekeyed,
+    SessionWindowedStream, StoreType, StreamsBuilder, TimeWindowedStream,
 };
 
 use super::failure::{Stop, unsupported};
@@ -49,6 +49,7 @@ enum Thing {
     Grouped(KGroupedStream<Value, Value>),
     GroupedTable(KGroupedTable<Value, Value>),
     Windowed(TimeWindowedStream<Value, Value, Value>),
+    Sessions(SessionWindowedStream<Value, Value, Value>),
 }
 
 impl Thing {
@@ -59,6 +60,7 @@ impl Thing {
             Self::Grouped(_) => "grouped stream",
             Self::GroupedTable(_) => "grouped table",
             Self::Windowed(_) => "windowed stream",
+            Self::Sessions(_) => "stream cut into sessions",
         }
     }
 }

@@ -252,9 +252,12 @@ impl Run<'_> {
         let dumped = self.driver.dump::<Value, Value>(name);
         let dumped = dumped.map_err(|e| Fault::scenario(chain(&e)))?;
         let entries = dumped.into_iter().map(|entry| {
-            let key = match entry.window_start {
-                Some(start) => Value::win(entry.key, start.0, start.0.saturating_add(size_ms)),
-                None => entry.key,
+            let key = match (entry.window_start, entry.session_end) {
+                (Some(start), Some(end)) => Value::win(entry.key, start.0, end.0),
+                (Some(start), None) => {
+                    Value::win(entry.key, start.0, start.0.saturating_add(size_ms))
+                }
+                (None, _) => entry.key,
             };
             let mut json = json!({"key": key.to_json(), "value": entry.value.to_json()});
             if let Some(timestamp) = entry.timestamp {

@@ -1,6 +1,6 @@
 //! The configuration of a scenario as the library takes it.
 
-use thalweg_processor::{OnError, TaskConfig};
+use thalweg_processor::{OnError, Semantics, TaskConfig};
 
 use super::failure::{Stop, unsupported};
 use super::functions::timestamp_policy;
@@ -30,6 +30,7 @@ impl Settings {
         let mut tasks = TaskConfig::new(&*config.application_id);
         // The default of scenarios: no record cache.
         tasks.cache_max_bytes = 0;
+        tasks.semantics = Semantics::Java;
         let mut settings = Self {
             tasks,
             optimizations: Optimizations::default(),

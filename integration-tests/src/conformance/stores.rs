@@ -7,9 +7,9 @@ use serde_json::Value as Json;
 use thalweg::Stores;
 use thalweg_connectors::Timestamp;
 use thalweg_processor::{
-    Handle, KeyValue, NodeError, NodeResult, Setup, Store, StoreDecl as _, StoreDef, StoreHandle,
-    StoreSerdes, StoreShape, TestDriver, TimestampedKeyValue, TimestampedWindow, TopologyBuilder,
-    TopologyError, UsageError, View, Window,
+    Handle, KeyValue, NodeError, NodeResult, Session, SessionKey, Setup, Store, StoreDecl as _,
+    StoreDef, StoreHandle, StoreSerdes, StoreShape, TestDriver, TimestampedKeyValue,
+    TimestampedWindow, TopologyBuilder, TopologyError, UsageError, View, Window,
 };
 use thalweg_state::Direction;
 
@@ -24,6 +24,7 @@ pub(crate) enum AnyStore {
     Timestamped(Store<Value, Value, TimestampedKeyValue>),
     Window(Store<Value, Value, Window>),
     TimestampedWindow(Store<Value, Value, TimestampedWindow>),
+    Session(Store<Value, Value, Session>),
 }
 
 /// Does the same with a store of any kind.
@@ -34,6 +35,7 @@ macro_rules! each_kind {
             AnyStore::Timestamped($store) => AnyStore::Timestamped($body),
             AnyStore::Window($store) => AnyStore::Window($body),
             AnyStore::TimestampedWindow($store) => AnyStore::TimestampedWindow($body),
+            AnyStore::Session($store) => AnyStore::Session($body),
         }
     };
 }
@@ -72,6 +74,12 @@ impl AnyStore {
                 key.shared(),
                 value.shared(),
             )),
+            "session" => Self::Session(Store::session_with(
+                name,
+                millis(section, "retention_ms")?,
+                key,
+                value,
+            )),
             other => return Err(unsupported(format_args!("stores of type `{other}`"))),
         };
         if section.flag("in_memory")?.unwrap_or(false) {
@@ -109,6 +117,9 @@ impl AnyStore {
                 let times = (ms(retention_ms), ms(size_ms));
                 Self::TimestampedWindow(Store::timestamped_window_shared(name, times, key, value))
             }
+            (StoreShape::Session { retention_ms }, _) => {
+                Self::Session(Store::session_shared(name, ms(retention_ms), key, value))
+            }
             _ => return None,
         })
     }
@@ -119,6 +130,7 @@ impl AnyStore {
             Self::Timestamped(store) => store.def(),
             Self::Window(store) => store.def(),
             Self::TimestampedWindow(store) => store.def(),
+            Self::Session(store) => store.def(),
         }
     }
 
@@ -129,6 +141,7 @@ impl AnyStore {
             Self::Timestamped(store) => stores.with(store),
             Self::Window(store) => stores.with(store),
             Self::TimestampedWindow(store) => stores.with(store),
+            Self::Session(store) => stores.with(store),
         }
     }
 
@@ -154,6 +167,7 @@ pub(crate) enum AnyHandle {
     Timestamped(Handle<Value, Value, TimestampedKeyValue>),
     Window(Handle<Value, Value, Window>, i64),
     TimestampedWindow(Handle<Value, Value, TimestampedWindow>, i64),
+    Session(Handle<Value, Value, Session>),
 }
 
 fn size_ms(def: &StoreDef) -> i64 {
@@ -175,6 +189,7 @@ pub(crate) fn connected(setup: &mut Setup<'_>) -> Result<BTreeMap<String, AnyHan
             Some(AnyStore::TimestampedWindow(store)) => {
                 AnyHandle::TimestampedWindow(setup.store(&store)?, size_ms(def))
             }
+            Some(AnyStore::Session(store)) => AnyHandle::Session(setup.store(&store)?),
             None => continue,
         };
         handles.insert(def.name.to_string(), handle);
@@ -203,6 +218,7 @@ impl AnyHandle {
             Self::TimestampedWindow(handle, size) => {
                 timestamped_window(&mut context.open(handle), *size, call)
             }
+            Self::Session(handle) => session(&mut context.open(handle), call),
         }
     }
 }
@@ -227,6 +243,7 @@ pub(crate) fn query(
         AnyStore::TimestampedWindow(s) => {
             timestamped_window(&mut driver.store(s).map_err(missing)?.view(), size, call)
         }
+        AnyStore::Session(s) => session(&mut driver.store(s).map_err(missing)?.view(), call),
     }
 }
 
@@ -381,5 +398,37 @@ fn timestamped_window(
             Ok(found.map(|v| v.value).into())
         }
         _ => window_read!(view, size, call),
+    }
+}
+
+fn session(view: &mut View<'_, Value, Value, Session>, call: &StoreCall<'_>) -> Answer {
+    let args = call.args;
+    let found = |entry: NodeResult<(SessionKey<Value>, Value)>| {
+        let (SessionKey { key, start, end }, value) = entry?;
+        Ok((Value::win(key, start.0, end.0), value))
+    };
+    match call.op {
+        "sput" => {
+            let (start, end) = call.times(2)?;
+            view.put(&args[0], &args[1], start, end).map(|()| Value::Null).map_err(fault)
+        }
+        "sremove" => {
+            let (start, end) = call.times(1)?;
+            view.remove(&args[0], start, end).map(|()| Value::Null).map_err(fault)
+        }
+        "fetch_session" => {
+            let (start, end) = call.times(1)?;
+            view.fetch(&args[0], start, end).map(Value::from).map_err(fault)
+        }
+        "sfetch" => pairs(view.fetch_all(&args[0]).map_err(fault)?.map(found)),
+        "find_sessions" => {
+            let sessions = view.find(&args[0], call.times(1)?, Direction::Forward);
+            pairs(sessions.map_err(fault)?.map(found))
+        }
+        "backward_find_sessions" => {
+            let sessions = view.find(&args[0], call.times(1)?, Direction::Reverse);
+            pairs(sessions.map_err(fault)?.map(found))
+        }
+        _ => Err(call.not_here("session store")),
     }
 }

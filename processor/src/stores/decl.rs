@@ -26,6 +26,9 @@ pub struct TimestampedKeyValue(());
 /// Marks a window store.
 #[derive(Debug)]
 pub struct Window(());
+/// Marks a session store.
+#[derive(Debug)]
+pub struct Session(());
 /// Marks a window store whose values carry timestamps, as the DSL's windowed tables have them.
 #[derive(Debug)]
 pub struct TimestampedWindow(());
@@ -80,7 +83,7 @@ impl<K, V, S> Clone for Store<K, V, S> {
 
 impl<K: 'static, V: 'static, S> Store<K, V, S> {
     #[track_caller]
-    fn declare(
+    pub(super) fn declare(
         name: Arc<str>,
         shape: StoreShape,
         timestamped: bool,
@@ -125,11 +128,11 @@ impl<K: 'static, V: 'static, S> Store<K, V, S> {
     }
 }
 
-fn defaults<K: DefaultSerde, V: DefaultSerde>() -> StoreSerdes<K, V> {
+pub(super) fn defaults<K: DefaultSerde, V: DefaultSerde>() -> StoreSerdes<K, V> {
     StoreSerdes { key: K::default_serde(), value: V::default_serde() }
 }
 
-fn given<K, V>(key: impl Serde<K>, value: impl Serde<V>) -> StoreSerdes<K, V> {
+pub(super) fn given<K, V>(key: impl Serde<K>, value: impl Serde<V>) -> StoreSerdes<K, V> {
     StoreSerdes { key: Arc::new(key), value: Arc::new(value) }
 }
 

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use thalweg_connectors::SharedSerde;
 use thalweg_state::{StoreKind, StoreSpec, WindowSpec};
 
+use crate::config::Semantics;
+
 /// Index of a store in its task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct LocalStore(pub(crate) usize);
@@ -28,6 +30,11 @@ pub enum StoreShape {
         size_ms: i64,
         /// Keeps several values per key and start.
         retain_duplicates: bool,
+    },
+    /// Values per key and session.
+    Session {
+        /// How long a session can be read after its end, in ms of stream time.
+        retention_ms: i64,
     },
 }
 
@@ -114,6 +121,9 @@ impl StoreDef {
             StoreShape::Window { retention_ms, size_ms, retain_duplicates } => {
                 (format!("{retention_ms} ms"), format!("{size_ms} ms"), retain_duplicates)
             }
+            StoreShape::Session { retention_ms } => {
+                (format!("{retention_ms} ms"), String::new(), false)
+            }
             StoreShape::KeyValue => (String::new(), String::new(), false),
         };
         let is = |is: bool| if is { "on" } else { "off" }.to_owned();
@@ -139,6 +149,7 @@ impl StoreDef {
             (StoreShape::KeyValue, true) => "timestamped key-value store",
             (StoreShape::Window { .. }, false) => "window store",
             (StoreShape::Window { .. }, true) => "timestamped window store",
+            (StoreShape::Session { .. }, _) => "session store",
         }
     }
 
@@ -153,9 +164,15 @@ impl StoreDef {
     }
 
     /// What the state crate is told.
-    pub(crate) fn spec(&self) -> StoreSpec {
+    pub(crate) fn spec(&self, semantics: Semantics) -> StoreSpec {
         let kind = match self.shape {
             StoreShape::KeyValue => StoreKind::KeyValue,
+            StoreShape::Session { retention_ms } => {
+                // A session stays open, and has to be found, up to and including the end of its retention.
+                let more = i64::from(semantics != Semantics::Java);
+                let spec = WindowSpec::new(retention_ms.saturating_add(more));
+                StoreKind::Session(if self.persistent { spec } else { spec.exact_expiry() })
+            }
             StoreShape::Window { retention_ms, retain_duplicates, .. } => {
                 let mut spec = WindowSpec::new(retention_ms);
                 if retain_duplicates {

@@ -5,21 +5,23 @@
 //! | `def` | a store as the topology keeps it |
 //! | `decl` | [`Store`]: the declared value, its handle and its view |
 //! | `raw` | the one way every write takes: overlay, record cache, changelog |
-//! | `key_value`, `window` | what can be done with an opened store |
+//! | `key_value`, `window`, `session` | what can be done with an opened store |
 
 mod decl;
 mod def;
 mod key_value;
 mod raw;
+mod session;
 mod window;
 
 pub use decl::{
-    FlushedRows, Handle, KeyValue, Store, StoreDecl, StoreHandle, Timestamped, TimestampedKeyValue,
-    TimestampedWindow, Updated, View, Window,
+    FlushedRows, Handle, KeyValue, Session, Store, StoreDecl, StoreHandle, Timestamped,
+    TimestampedKeyValue, TimestampedWindow, Updated, View, Window,
 };
 pub(crate) use def::LocalStore;
 pub use def::{StoreDef, StoreSerdes, StoreShape};
 pub use key_value::Entries;
+pub use session::{SessionEntries, SessionKey};
 pub use window::{WindowEntries, WindowedKey};
 
 pub(crate) use raw::{TaskStore, flush_entry};

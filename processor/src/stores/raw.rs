@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_connectors::{HeadersRef, NewRecord, Timestamp, TopicSlot};
+use thalweg_state::session::session_key;
 use thalweg_state::values::decode_timestamped;
 use thalweg_state::window::window_store_key;
 use thalweg_state::{Put, StoreIx};
@@ -155,6 +156,54 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Sets or deletes the value of a session. A put out of retention counts as a dropped record; a delete there is without effect.
+    pub(crate) fn session_put(
+        &mut self,
+        output: &mut Collector,
+        store: LocalStore,
+        (key, session): (&[u8], (i64, i64)),
+        value: Option<&[u8]>,
+        expired: OnExpired,
+    ) -> NodeResult {
+        let task_store = &self.stores[store.0];
+        let (ix, cached) = (task_store.ix, task_store.cached);
+        let changelog = task_store.changelog.filter(|_| !cached);
+        let mut full_key = std::mem::take(&mut self.window_key_buffer);
+        full_key.clear();
+        session_key(key, session.0, session.1, &mut full_key);
+        if cached {
+            let Self { origin, offset, timestamp, headers, cache, state, .. } = self;
+            let (origin, offset, timestamp) = (origin.as_ref(), *offset, *timestamp);
+            let by = Toucher { origin, offset, timestamp, headers };
+            let old = || {
+                let old = state.session_fetch(ix, key, session)?;
+                Ok::<_, NodeError>(old.map(<[u8]>::to_vec))
+            };
+            cache.touch_window(store, (&full_key, value), by, old)?;
+        }
+        let put = self.state.session_put(ix, key, session, value)?;
+        if matches!(put, Put::Expired { .. }) && expired == OnExpired::Count {
+            let name = Arc::clone(&self.stores[store.0].name);
+            self.drop_record(&mut output.drops, &name, "out of the store's retention", None);
+        }
+        if let Some(target) = changelog {
+            log(output, target, &full_key, value, self.timestamp)?;
+        }
+        self.window_key_buffer = full_key;
+        Ok(())
+    }
+}
+
+/// What becomes of a write out of retention.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnExpired {
+    /// It counts as a dropped record.
+    Count,
+    /// It is forgotten.
+    Ignore,
+}
+
 /// Logs an update that leaves the cache; returns the newest local value. A key that came and went within the cache leaves no
 /// trace when a node forwards the store's updates, as in Kafka Streams.
 pub(crate) fn flush_entry(
@@ -167,7 +216,7 @@ pub(crate) fn flush_entry(
     let TaskStore { ix, shape, timestamped, changelog, owner, .. } = shared.stores[store.0];
     let local = match shape {
         StoreShape::KeyValue => shared.state.get(ix, key)?.map(<[u8]>::to_vec),
-        StoreShape::Window { .. } => dirty.newest.take(),
+        StoreShape::Window { .. } | StoreShape::Session { .. } => dirty.newest.take(),
     };
     if owner.is_some() && local.is_none() && dirty.old.is_none() {
         return Ok(None);

@@ -54,7 +54,7 @@ impl TaskSpec<'_> {
         engine: Box<dyn Engine>,
         output: &mut Collector,
     ) -> Result<Task, TaskError> {
-        let specs = self.store_entries().map(|e| e.def.spec()).collect();
+        let specs = self.store_entries().map(|e| e.def.spec(self.config.semantics)).collect();
         let state = TaskState::open(engine, specs)?;
         let changelogs: Vec<_> = self.store_entries().map(|e| self.changelog(e)).collect();
         let stores = self.task_stores(&changelogs, output)?;

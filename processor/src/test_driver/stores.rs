@@ -31,8 +31,10 @@ pub struct StoredEntry {
     pub partition: i32,
     /// The key's bytes, without a window.
     pub key: Vec<u8>,
-    /// Where its window starts, in a window store.
+    /// Where its window starts, in a window or session store.
     pub window_start: Option<Timestamp>,
+    /// Where its session ends, in a session store.
+    pub session_end: Option<Timestamp>,
     /// The value's bytes, without a timestamp.
     pub value: Vec<u8>,
     /// The value's timestamp, in a store that keeps it.
@@ -45,8 +47,10 @@ pub struct StoredEntry {
 pub struct TestEntry<K, V> {
     /// The key, without a window.
     pub key: K,
-    /// Where its window starts, in a window store.
+    /// Where its window starts, in a window or session store.
     pub window_start: Option<Timestamp>,
+    /// Where its session ends, in a session store.
+    pub session_end: Option<Timestamp>,
     /// The value.
     pub value: V,
     /// The value's timestamp, in a store that keeps it.
@@ -121,7 +125,7 @@ impl TestDriver {
             let Some(ix) = task.state().store_ix(name) else {
                 continue;
             };
-            dump(task, ix, shape, |key, window_start, local| {
+            dump(task, ix, shape, |key, (window_start, session_end), local| {
                 let (timestamp, value) = match decode_timestamped(local).filter(|_| timestamped) {
                     Some((timestamp, value)) => (Some(Timestamp(timestamp)), value),
                     None => (None, local),
@@ -130,6 +134,7 @@ impl TestDriver {
                     partition,
                     key: key.to_vec(),
                     window_start,
+                    session_end,
                     value: value.to_vec(),
                     timestamp,
                 });
@@ -160,6 +165,7 @@ impl TestDriver {
                 Ok(TestEntry {
                     key: serdes.key.read(Some(&raw.key))?,
                     window_start: raw.window_start,
+                    session_end: raw.session_end,
                     value: serdes.value.read(Some(&raw.value))?,
                     timestamp: raw.timestamp,
                 })
@@ -169,24 +175,35 @@ impl TestDriver {
     }
 }
 
+/// Start and end of the window that an entry is of.
+type Times = (Option<Timestamp>, Option<Timestamp>);
+
 fn dump(
     task: &mut Task,
     ix: StoreIx,
     shape: StoreShape,
-    mut entry: impl FnMut(&[u8], Option<Timestamp>, &[u8]),
+    mut entry: impl FnMut(&[u8], Times, &[u8]),
 ) -> Result<(), TaskError> {
     let state = task.state();
     match shape {
         StoreShape::KeyValue => {
             let mut entries = state.range(ix, &KeyRange::all(), Direction::Forward)?;
             while let Some((key, local)) = entries.next_entry()? {
-                entry(key, None, local);
+                entry(key, (None, None), local);
+            }
+        }
+        StoreShape::Session { .. } => {
+            let all = (0, i64::MAX);
+            let mut entries = state.session_keys(ix, None, None, all, Direction::Forward)?;
+            while let Some(found) = entries.next_entry()? {
+                let (start, end) = (Timestamp(found.start_ms), Timestamp(found.end_ms));
+                entry(found.key, (Some(start), Some(end)), found.value);
             }
         }
         StoreShape::Window { .. } => {
             let mut entries = state.window_all(ix, 0, i64::MAX, Direction::Forward)?;
             while let Some(found) = entries.next_entry()? {
-                entry(found.key, Some(Timestamp(found.start_ms)), found.value);
+                entry(found.key, (Some(Timestamp(found.start_ms)), None), found.value);
             }
         }
     }

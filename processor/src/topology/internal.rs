@@ -104,6 +104,11 @@ pub(crate) fn changelog_config(def: &StoreDef) -> BTreeMap<String, String> {
             // Values of one key are not versions of each other, so compaction would lose some.
             set("cleanup.policy", if retain_duplicates { "delete" } else { "compact,delete" });
         }
+        StoreShape::Session { retention_ms } => {
+            let kept = retention_ms.saturating_add(ADDITIONAL_RETENTION_MS);
+            set("retention.ms", &kept.to_string());
+            set("cleanup.policy", "compact,delete");
+        }
     }
     config.extend(def.logging.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
     config

@@ -240,6 +240,14 @@ pub(crate) const KEYS: &[Key] = &[
         flag: None,
     },
     Key {
+        name: "semantics",
+        kind: Kind::Choice(&[word("corrected"), word("java")]),
+        default: Some("corrected"),
+        reason: "results that look like accidents of Kafka Streams help nobody",
+        doc: "what is done where Kafka Streams' results look like an accident; `java` copies them",
+        flag: None,
+    },
+    Key {
         name: "session.timeout.ms",
         kind: Kind::Integer { min: 1000, max: DAY_MS },
         default: Some("6000"),

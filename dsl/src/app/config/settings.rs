@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thalweg_connectors::{Durability, OffsetReset};
-use thalweg_processor::{Guarantee, OnError, TimestampPolicy};
+use thalweg_processor::{Guarantee, OnError, Semantics, TimestampPolicy};
 
 use super::keys::{KEYS, Key, Kind, Word};
 use super::layers::{self, Sources, Written};
@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) timestamp_policy: TimestampPolicy,
     pub(crate) on_deserialization_error: OnError,
     pub(crate) on_processing_error: OnError,
+    pub(crate) semantics: Semantics,
     pub(crate) cache_bytes_max: usize,
     pub(crate) uncommitted_bytes_max: usize,
     pub(crate) buffered_records_max: usize,
@@ -103,6 +104,10 @@ impl Settings {
             },
             on_deserialization_error: handler("deserialization.exception.handler"),
             on_processing_error: handler("processing.exception.handler"),
+            semantics: match choice(values, "semantics") {
+                "java" => Semantics::Java,
+                _ => Semantics::Corrected,
+            },
             cache_bytes_max: size(values, "statestore.cache.max.bytes"),
             uncommitted_bytes_max: size(values, "statestore.uncommitted.max.bytes"),
             buffered_records_max: size(values, "buffered.records.per.partition"),

@@ -25,6 +25,11 @@ fn folder(expr: Expr) -> impl Fn(&Value, &Value, &mut Value) -> Result<(), BoxEr
     }
 }
 
+/// The function that makes one session of two.
+fn merger(expr: Expr) -> impl Fn(&Value, Value, Value) -> Evaluated {
+    move |key, one, other| Ok(expr.apply([("k", key.clone()), ("agg1", one), ("agg2", other)])?)
+}
+
 impl Interpreter {
     pub(super) fn aggregating(&self, step: Step<'_>) -> Made {
         let from = self.thing(step, "from")?;
@@ -47,6 +52,7 @@ fn count(step: Step<'_>, from: &Thing) -> Result<Table, Fault> {
         Thing::Grouped(from) => from.count_as::<Value>(store),
         Thing::GroupedTable(from) => from.count_as::<Value>(store),
         Thing::Windowed(from) => from.count_as::<Value>(store),
+        Thing::Sessions(from) => from.count_as::<Value>(store),
         other => return Err(step.not_of(other)),
     })
 }
@@ -59,6 +65,7 @@ fn reduce(step: Step<'_>, from: &Thing) -> Result<Table, Fault> {
         Thing::Grouped(from) => from.try_reduce(store, add),
         Thing::GroupedTable(from) => from.try_reduce(store, add, reducer(section.expr("sub")?)),
         Thing::Windowed(from) => from.try_reduce(store, add),
+        Thing::Sessions(from) => from.try_reduce(store, add),
         other => return Err(step.not_of(other)),
     })
 }
@@ -73,6 +80,9 @@ fn aggregate(step: Step<'_>, from: &Thing) -> Result<Table, Fault> {
             from.try_aggregate(store, init, add, folder(section.expr("sub")?))
         }
         Thing::Windowed(from) => from.try_aggregate(store, init, add),
+        Thing::Sessions(from) => {
+            from.try_aggregate(store, init, add, merger(section.expr("merger")?))
+        }
         other => return Err(step.not_of(other)),
     })
 }

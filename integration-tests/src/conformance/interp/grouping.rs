@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg::TimeWindows;
+use thalweg::{KGroupedStream, SessionWindows, TimeWindows};
 
 use super::super::failure::{Stop, unsupported};
 use super::super::{ErrorKind, Section, Value};
@@ -29,30 +29,38 @@ impl Interpreter {
                     Ok::<(Value, Value), _>(selected.as_pair()?.clone())
                 }))
             }
-            ("windowed_by", Thing::Grouped(from)) => {
-                let windows = from.windowed_by(time_windows(section)?);
-                Thing::Windowed(windows.with_window_key())
-            }
+            ("windowed_by", Thing::Grouped(from)) => windowed(section, &from)?,
             (_, other) => return Err(step.not_of(&other).into()),
         }))
     }
 }
 
-fn time_windows(step: &Section) -> Result<TimeWindows, Stop> {
+fn windowed(step: &Section, from: &KGroupedStream<Value, Value>) -> Result<Thing, Stop> {
     let window = step.section("window")?;
-    let kind = window.text("type")?;
-    if kind != "time" {
-        return Err(unsupported(format_args!("{kind} windows")).into());
-    }
     if let Some(emit) = step.text_opt("emit")?.filter(|emit| *emit != "window_update") {
         return Err(unsupported(format_args!("emitting on {emit}")).into());
     }
-    let mut windows = TimeWindows::of_size(duration(&window, "size_ms")?);
+    Ok(match window.text("type")? {
+        "time" => Thing::Windowed(from.windowed_by(time_windows(&window)?).with_window_key()),
+        "session" => {
+            let sessions = SessionWindows::with_gap(duration(&window, "gap_ms")?);
+            let sessions = match window.has("grace_ms") {
+                true => sessions.grace(duration(&window, "grace_ms")?),
+                false => sessions.no_grace(),
+            };
+            Thing::Sessions(from.windowed_by(sessions).with_window_key())
+        }
+        kind => return Err(unsupported(format_args!("{kind} windows")).into()),
+    })
+}
+
+fn time_windows(window: &Section) -> Result<TimeWindows, Stop> {
+    let mut windows = TimeWindows::of_size(duration(window, "size_ms")?);
     if window.has("advance_ms") {
-        windows = windows.advance_by(duration(&window, "advance_ms")?);
+        windows = windows.advance_by(duration(window, "advance_ms")?);
     }
     Ok(match window.has("grace_ms") {
-        true => windows.grace(duration(&window, "grace_ms")?),
+        true => windows.grace(duration(window, "grace_ms")?),
         false => windows.no_grace(),
     })
 }

@@ -19,6 +19,7 @@ impl Interpreter {
                     AnyStore::Timestamped(store) => self.builder.add_store(&store),
                     AnyStore::Window(store) => self.builder.add_store(&store),
                     AnyStore::TimestampedWindow(store) => self.builder.add_store(&store),
+                    AnyStore::Session(store) => self.builder.add_store(&store),
                 };
                 Ok(None)
             }

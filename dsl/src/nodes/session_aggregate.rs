@@ -1,0 +1,208 @@
+//! A stream folded into a table of sessions: one row per key and session.
+//!
+//! A record joins every session that it is no further from than the gap; these leave, as deletes downstream, and one session takes
+//! their place. The node's own stream time closes sessions: a record whose session would have ended more than gap and grace ago is
+//! late, and dropped. Null values count, as in Kafka Streams.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use thalweg_connectors::{Datum, Headers, Timestamp};
+use thalweg_processor::{
+    Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Semantics, Session,
+    SessionKey, Store, take,
+};
+use thalweg_state::Direction;
+
+use super::session_fold::SessionFold;
+use super::table::Switch;
+use crate::session_windows::SessionWindows;
+use crate::windows::{TimeWindow, WindowKey};
+
+/// The rows of a table of sessions.
+pub(crate) type SessionStore<K, V> = Store<K, V, Session>;
+
+/// The name under which the node's stream time survives a restart.
+const STREAM_TIME: &str = "stream-time";
+
+struct SessionAggregate<K: Datum, V, WK, S, F> {
+    fold: Arc<F>,
+    windows: SessionWindows,
+    rows: Handle<K::Inner, S, Session>,
+    cached: bool,
+    send_old: bool,
+    semantics: Semantics,
+    /// The highest timestamp seen.
+    stream_time: Timestamp,
+    types: PhantomData<fn(V) -> WK>,
+}
+
+/// A row, or none in its place, on its way downstream.
+struct Update<S> {
+    window: TimeWindow,
+    value: Change<S>,
+}
+
+impl<K, V, WK, S, F> SessionAggregate<K, V, WK, S, F>
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K::Inner>,
+    S: Datum,
+    F: SessionFold<K::Inner, V, S>,
+{
+    /// The sessions that a record at this time joins.
+    fn joined(
+        &self,
+        context: &mut Context<'_>,
+        key: &K::Inner,
+        time: Timestamp,
+    ) -> NodeResult<Vec<(SessionKey<K::Inner>, S)>> {
+        let gap = self.windows.gap_ms();
+        let times = (time.0.saturating_sub(gap), time.0.saturating_add(gap));
+        let times = (Timestamp(times.0), Timestamp(times.1));
+        context.store(&self.rows).find(key, times, Direction::Forward)?.collect()
+    }
+
+    /// Puts one session in the place of those that the record joins.
+    fn replace(
+        &self,
+        context: &mut Context<'_>,
+        record: &Record<K::Inner, V>,
+        joined: Vec<(SessionKey<K::Inner>, S)>,
+        window: TimeWindow,
+    ) -> NodeResult {
+        let Record { key, value, timestamp, headers } = record;
+        let tell_old = self.send_old && !self.cached;
+        let grown = (window.start_ms, window.end_ms) != (timestamp.0, timestamp.0);
+        let mut row = self.fold.begin()?;
+        let mut left = Vec::with_capacity(joined.len());
+        for (session, before) in joined {
+            left.push((session, tell_old.then(|| before.clone())));
+            row = self.fold.merge(key, row, before)?;
+        }
+        // All user code comes first, so that a failure leaves the sessions as they were.
+        let row = self.fold.add(key, value, row)?;
+        let new = self.fold.finish(row);
+        let mut old = None;
+        for (session, told) in left {
+            if grown {
+                context.store(&self.rows).remove(key, session.start, session.end)?;
+                let window = TimeWindow { start_ms: session.start.0, end_ms: session.end.0 };
+                let value = Change { new: None, old: told };
+                self.tell(context, key, Update { window, value }, headers)?;
+            } else if self.semantics == Semantics::Corrected {
+                old = told;
+            }
+        }
+        let (start, end) = (Timestamp(window.start_ms), Timestamp(window.end_ms));
+        context.store(&self.rows).set(key, new.as_ref(), start, end)?;
+        self.tell(context, key, Update { window, value: Change { new, old } }, headers)
+    }
+
+    /// Forwards a row at the end of its session, unless the cache will. Kafka Streams leaves the headers out here.
+    fn tell(
+        &self,
+        context: &mut Context<'_>,
+        key: &K::Inner,
+        Update { window, value }: Update<S>,
+        headers: &Headers,
+    ) -> NodeResult {
+        if self.cached {
+            return Ok(());
+        }
+        let headers = match self.semantics {
+            Semantics::Java => Headers::new(),
+            _ => headers.clone(),
+        };
+        let timestamp = Timestamp(window.end_ms);
+        context.forward(Record { key: WK::make(key.clone(), window), value, timestamp, headers })
+    }
+}
+
+impl<K, V, WK, S, F> Node for SessionAggregate<K, V, WK, S, F>
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K::Inner>,
+    S: Datum,
+    F: SessionFold<K::Inner, V, S>,
+{
+    fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
+        if let Some(remembered) = context.remembered(STREAM_TIME) {
+            self.stream_time = Timestamp(remembered);
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
+        let Record { key, value, timestamp, headers } = take::<K, V>(slot);
+        let Some(key) = key.into_inner() else {
+            context.drop_record("null key in a session aggregation");
+            return Ok(());
+        };
+        self.stream_time = self.stream_time.max(timestamp);
+        let closed_before = self.windows.closed_before_ms(self.stream_time.0);
+        let joined = self.joined(context, &key, timestamp)?;
+        let whole = TimeWindow { start_ms: timestamp.0, end_ms: timestamp.0 };
+        let window = joined.iter().fold(whole, |window, (session, _)| TimeWindow {
+            start_ms: window.start_ms.min(session.start.0),
+            end_ms: window.end_ms.max(session.end.0),
+        });
+        if window.end_ms < closed_before {
+            let (TimeWindow { start_ms, end_ms }, stream_time) = (window, self.stream_time.0);
+            context.drop_record_with(
+                "late",
+                format_args!("session [{start_ms}, {end_ms}] closed, stream time is {stream_time}"),
+            );
+            return Ok(());
+        }
+        let record = Record { key, value, timestamp, headers };
+        self.replace(context, &record, joined, window)
+    }
+
+    fn flush(&mut self, entry: Flushed<'_>, context: &mut Context<'_>) -> NodeResult {
+        let (SessionKey { key, start, end }, new, old) = self.rows.read_flushed(&entry)?;
+        let key = WK::make(key, TimeWindow { start_ms: start.0, end_ms: end.0 });
+        let value = Change { new, old: old.filter(|_| self.send_old) };
+        let headers = entry.context.headers.clone();
+        context.forward(Record { key, value, timestamp: end, headers })
+    }
+
+    fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
+        if self.stream_time > Timestamp::NONE {
+            facts(STREAM_TIME, self.stream_time.0);
+        }
+    }
+}
+
+/// Makes the node that folds a stream into a table of sessions.
+pub(crate) fn session_aggregate<K, V, WK, S, F>(
+    fold: F,
+    windows: SessionWindows,
+    store: SessionStore<K::Inner, S>,
+    send_old: Switch,
+) -> NodeSupplier
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K::Inner>,
+    S: Datum,
+    F: SessionFold<K::Inner, V, S>,
+{
+    let fold = Arc::new(fold);
+    Arc::new(move |setup| {
+        let cached = setup.is_cached(store.name())?;
+        Ok(Box::new(SessionAggregate::<K, V, WK, S, F> {
+            fold: Arc::clone(&fold),
+            windows,
+            rows: setup.owned_store(&store)?,
+            cached,
+            send_old: send_old.is_on(),
+            semantics: setup.semantics(),
+            stream_time: Timestamp::NONE,
+            types: PhantomData,
+        }))
+    })
+}
