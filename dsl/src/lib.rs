@@ -45,6 +45,7 @@
 mod app;
 mod builder;
 mod config;
+mod emit;
 mod error;
 mod graph;
 mod grouped;
@@ -72,6 +73,7 @@ mod windows_grouped;
 pub use app::{App, AppError, AppErrorClass, ConfigError, Problem, Secret, feed};
 pub use builder::StreamsBuilder;
 pub use config::{BuildConfig, Optimization, StoreType};
+pub use emit::EmitStrategy;
 pub use error::BuildError;
 pub use grouped::KGroupedStream;
 pub use grouped_table::KGroupedTable;

@@ -43,6 +43,12 @@ impl SessionWindows {
         stream_time_ms.saturating_sub(self.grace_ms).saturating_sub(self.gap_ms)
     }
 
+    /// The ends of the sessions that close when the close time moves from `last` to `close`; `None` if none can.
+    pub(crate) fn closed_ends(last: Option<i64>, close_ms: i64) -> Option<(i64, i64)> {
+        let (from, to) = (last.unwrap_or(0).max(0), close_ms.saturating_sub(1));
+        (to >= 0 && from <= to).then_some((from, to))
+    }
+
     /// How long sessions have to be kept at least after their end.
     pub(crate) fn retention_ms(&self) -> i64 {
         self.gap_ms.saturating_add(self.grace_ms)

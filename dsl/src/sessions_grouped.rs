@@ -8,6 +8,7 @@ use std::time::Duration;
 use thalweg_connectors::{Datum, SharedSerde};
 use thalweg_processor::{BoxError, StoreDecl, TopologyError};
 
+use crate::emit::EmitStrategy;
 use crate::graph::NodeSpec;
 use crate::grouped::KGroupedStream;
 use crate::grouping::{Grouping, Stateful};
@@ -60,6 +61,7 @@ use crate::windows::{WindowKey, Windowed, WindowedBy, millis};
 pub struct SessionWindowedStream<K: Datum, V, WK = Windowed<<K as Datum>::Inner>> {
     grouping: Grouping<K, V>,
     windows: SessionWindows,
+    emit: EmitStrategy,
     window_key: PhantomData<fn() -> WK>,
 }
 
@@ -68,22 +70,35 @@ impl<K: Datum, V: Datum> WindowedBy<K, V> for SessionWindows {
 
     fn over(self, grouped: &KGroupedStream<K, V>) -> Self::Stream {
         let grouping = grouped.grouping.clone();
-        SessionWindowedStream { grouping, windows: self, window_key: PhantomData }
+        let emit = EmitStrategy::default();
+        SessionWindowedStream { grouping, windows: self, emit, window_key: PhantomData }
+    }
+}
+
+impl<K: Datum, V, WK> SessionWindowedStream<K, V, WK> {
+    fn with_key_type<WK2>(&self) -> SessionWindowedStream<K, V, WK2> {
+        let (grouping, windows, emit) = (self.grouping.clone(), self.windows, self.emit);
+        SessionWindowedStream { grouping, windows, emit, window_key: PhantomData }
     }
 }
 
 impl<K: Datum, V, WK> Clone for SessionWindowedStream<K, V, WK> {
     fn clone(&self) -> Self {
-        let (grouping, windows) = (self.grouping.clone(), self.windows);
-        Self { grouping, windows, window_key: PhantomData }
+        self.with_key_type()
     }
 }
 
 impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> SessionWindowedStream<K, V, WK> {
     /// Names key and session by another type than [`Windowed`].
     pub fn with_window_key<WK2: WindowKey<K::Inner>>(&self) -> SessionWindowedStream<K, V, WK2> {
-        let (grouping, windows) = (self.grouping.clone(), self.windows);
-        SessionWindowedStream { grouping, windows, window_key: PhantomData }
+        self.with_key_type()
+    }
+
+    /// Says when results go downstream. On close a session is told once, and sessions that became part of another never are.
+    #[must_use]
+    pub fn emit(mut self, emit: EmitStrategy) -> Self {
+        self.emit = emit;
+        self
     }
 
     /// Counts the records of each session.
@@ -201,10 +216,10 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> SessionWindowedStream<K, V, WK
         let (for_key, for_value) = (Arc::clone(&key), Arc::clone(&value));
         let rows = SessionStore::session_shared(store.as_str(), retention, for_key, for_value);
         let (name, send_old) = (graph.processor_name(prefix), Switch::default());
-        let (windows, switch) = (self.windows, send_old.clone());
-        let supplier = session_aggregate::<K, V, WK, _, _>(fold, windows, rows.clone(), switch);
-        let spec = NodeSpec::processor(name, supplier)
-            .store(materialized.apply(rows.def().clone()), materialized.placed);
+        let (closes, switch) = ((self.windows, self.emit), send_old.clone());
+        let supplier = session_aggregate::<K, V, WK, _, _>(fold, closes, rows.clone(), switch);
+        let def = self.emit.apply(materialized.apply(rows.def().clone()));
+        let spec = NodeSpec::processor(name, supplier).store(def, materialized.placed);
         let Stateful { node, sources } = self.grouping.stateful(&store, spec);
         let serdes = Known::both(Arc::new(SessionWindowedSerde::shared(key)), value);
         let place = Place { graph: graph.clone(), node, sources, serdes, must_repartition: false };

@@ -173,6 +173,14 @@ impl TimeWindows {
         self.grace_ms
     }
 
+    /// The starts of the windows that close when the close time moves from `last` to `close`; `None` if none does.
+    pub(crate) fn closed_starts(&self, last: Option<i64>, close_ms: i64) -> Option<(i64, i64)> {
+        let to = close_ms.saturating_sub(self.size_ms);
+        let from = last.map_or(0, |last| last.saturating_sub(self.size_ms).max(0) + 1);
+        let begins = to - to.max(0) % self.advance_ms;
+        (to >= 0 && from <= begins).then_some((from, to))
+    }
+
     /// How long windows have to be kept at least.
     pub(crate) fn retention_ms(&self) -> i64 {
         self.size_ms.saturating_add(self.grace_ms)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thalweg_connectors::{Datum, SharedSerde};
 use thalweg_processor::{BoxError, StoreDecl};
 
+use crate::emit::EmitStrategy;
 use crate::graph::NodeSpec;
 use crate::grouped::KGroupedStream;
 use crate::grouping::{Grouping, Stateful};
@@ -29,6 +30,7 @@ use crate::windows::{TimeWindowedSerde, TimeWindows, WindowKey, Windowed, Window
 pub struct TimeWindowedStream<K: Datum, V, WK = Windowed<<K as Datum>::Inner>> {
     grouping: Grouping<K, V>,
     windows: TimeWindows,
+    emit: EmitStrategy,
     window_key: PhantomData<fn() -> WK>,
 }
 
@@ -40,22 +42,35 @@ impl<K: Datum, V: Datum> WindowedBy<K, V> for TimeWindows {
         if let Err(e) = self.check() {
             grouping.place.graph.error(e);
         }
-        TimeWindowedStream { grouping, windows: self, window_key: PhantomData }
+        let emit = EmitStrategy::default();
+        TimeWindowedStream { grouping, windows: self, emit, window_key: PhantomData }
+    }
+}
+
+impl<K: Datum, V, WK> TimeWindowedStream<K, V, WK> {
+    fn with_key_type<WK2>(&self) -> TimeWindowedStream<K, V, WK2> {
+        let (grouping, windows, emit) = (self.grouping.clone(), self.windows, self.emit);
+        TimeWindowedStream { grouping, windows, emit, window_key: PhantomData }
     }
 }
 
 impl<K: Datum, V, WK> Clone for TimeWindowedStream<K, V, WK> {
     fn clone(&self) -> Self {
-        let (grouping, windows) = (self.grouping.clone(), self.windows);
-        Self { grouping, windows, window_key: PhantomData }
+        self.with_key_type()
     }
 }
 
 impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
     /// Names key and window by another type than [`Windowed`].
     pub fn with_window_key<WK2: WindowKey<K::Inner>>(&self) -> TimeWindowedStream<K, V, WK2> {
-        let (grouping, windows) = (self.grouping.clone(), self.windows);
-        TimeWindowedStream { grouping, windows, window_key: PhantomData }
+        self.with_key_type()
+    }
+
+    /// Says when results go downstream.
+    #[must_use]
+    pub fn emit(mut self, emit: EmitStrategy) -> Self {
+        self.emit = emit;
+        self
     }
 
     /// Counts the records of each key and window.
@@ -140,10 +155,10 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
         let Kept { store: rows, key, value } =
             window_store(graph, &store, &materialized, &known, &windows);
         let (name, send_old) = (graph.processor_name(prefix), Switch::default());
-        let supplier =
-            window_aggregate::<K, V, WK, _, _>(fold, windows, rows.clone(), send_old.clone());
-        let spec = NodeSpec::processor(name, supplier)
-            .store(materialized.apply(rows.def().clone()), materialized.placed);
+        let (closes, switch) = ((windows, self.emit), send_old.clone());
+        let supplier = window_aggregate::<K, V, WK, _, _>(fold, closes, rows.clone(), switch);
+        let def = self.emit.apply(materialized.apply(rows.def().clone()));
+        let spec = NodeSpec::processor(name, supplier).store(def, materialized.placed);
         let Stateful { node, sources } = self.grouping.stateful(&store, spec);
         let key = Arc::new(TimeWindowedSerde::shared(key, windows.size_ms()));
         let serdes = Known::both(key, value);

@@ -86,6 +86,12 @@ pub enum StateError {
         /// The store.
         store: String,
     },
+    /// A walk in the order of time through a store that has no index for it.
+    #[error("store '{store}' cannot be read in the order of time")]
+    NoTimeIndex {
+        /// The store.
+        store: String,
+    },
     /// A window start before the epoch.
     #[error("window start {start_ms} of store '{store}' is negative")]
     NegativeWindowStart {
@@ -211,6 +217,7 @@ impl StateError {
             | Self::BadName { .. }
             | Self::NotAWindowStore { .. }
             | Self::NotASessionStore { .. }
+            | Self::NoTimeIndex { .. }
             | Self::NewerFormat { .. }
             | Self::DiskFull { .. }
             | Self::Io { .. }

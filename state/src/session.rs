@@ -7,7 +7,7 @@
 use crate::range::{Direction, KeyRange};
 use crate::session_key::{local_key, parse_local_key};
 use crate::task_state::TaskState;
-use crate::window::expired;
+use crate::time_index;
 use crate::{Put, RangeIter, StateError, StoreIx, StoreKind, WindowSpec};
 
 pub use crate::session_key::{SessionKey, parse_session_key, session_key};
@@ -34,16 +34,19 @@ impl TaskState {
         let before = *progress;
         progress.observe(end_ms);
         let now = *progress;
-        if let Some(range) = expired(spec, before, now) {
-            self.delete_range(store, &range)?;
-        }
+        self.expire(store, spec, before, now)?;
         if now.refuses(spec, end_ms) {
             return Ok(Put::Expired { seq: 0 });
         }
         let mut local = std::mem::take(&mut self.key);
         local.clear();
         local_key(end_ms / spec.segment_ms, key, start_ms, end_ms, &mut local);
-        let done = self.put(store, &local, value);
+        let mut done = self.put(store, &local, value);
+        if spec.time_index && done.is_ok() {
+            let at = SessionKey { key, start_ms, end_ms };
+            time_index::session_row(end_ms / spec.segment_ms, at, &mut local);
+            done = self.put(store, &local, value.map(|_| &[][..]));
+        }
         self.key = local;
         done.map(|_| Put::Stored { seq: 0 })
     }

@@ -94,6 +94,9 @@ pub struct WindowSpec {
     /// Whether a put is refused as soon as its window start is out of retention (the rule of Kafka
     /// Streams' in-memory store), or only when its whole segment is (its RocksDB store).
     pub exact_expiry: bool,
+    /// Whether entries can be read in the order of time ([`TaskState::by_time`](crate::TaskState::by_time)): costs a second,
+    /// short entry. Not with duplicates.
+    pub time_index: bool,
     /// Whether several values with the same key and start are kept side by side.
     pub retain_duplicates: bool,
 }
@@ -111,6 +114,7 @@ impl WindowSpec {
             retention_ms,
             segment_ms: (retention_ms / 2).max(Self::SEGMENT_MS_MIN),
             exact_expiry: false,
+            time_index: false,
             retain_duplicates: false,
         }
     }
@@ -129,9 +133,17 @@ impl WindowSpec {
         self
     }
 
+    /// Lets entries be read in the order of time.
+    #[must_use]
+    pub fn time_index(mut self) -> Self {
+        self.time_index = !self.retain_duplicates;
+        self
+    }
+
     /// Keeps every value put under the same key and start.
     #[must_use]
     pub fn retain_duplicates(mut self) -> Self {
+        self.time_index = false;
         self.retain_duplicates = true;
         self
     }

@@ -12,6 +12,7 @@ use crate::overlay::Overlay;
 use crate::range::{Direction, KeyRange};
 use crate::session_key::{self, SessionKey, parse_session_key};
 use crate::task_state::TaskState;
+use crate::time_index;
 use crate::window_key::{local_key, parse_local_key};
 use crate::{RangeIter, StateError, StoreIx, StoreKind, WindowSpec};
 
@@ -120,7 +121,7 @@ impl Progress {
 }
 
 /// The local keys of segments that were kept before and no longer are.
-pub(crate) fn expired(spec: WindowSpec, before: Progress, after: Progress) -> Option<KeyRange> {
+fn expired(spec: WindowSpec, before: Progress, after: Progress) -> Option<KeyRange> {
     let (from, to) = (before.first_segment(spec), after.first_segment(spec));
     (from < to).then(|| KeyRange::half_open(from.to_be_bytes(), Some(to.to_be_bytes().to_vec())))
 }
@@ -152,18 +153,37 @@ impl TaskState {
         let before = *progress;
         progress.observe(start_ms);
         let now = *progress;
-        if let Some(range) = expired(spec, before, now) {
-            self.delete_range(store, &range)?;
-        }
+        self.expire(store, spec, before, now)?;
         if now.refuses(spec, start_ms) {
             return Ok(Put::Expired { seq });
         }
         let mut local = std::mem::take(&mut self.key);
         local.clear();
         local_key(start_ms / spec.segment_ms, key, start_ms, seq, &mut local);
-        let done = self.put(store, &local, value);
+        let mut done = self.put(store, &local, value);
+        if spec.time_index && done.is_ok() {
+            let at = WindowKey { key, start_ms, seq };
+            time_index::window_row(start_ms / spec.segment_ms, at, &mut local);
+            done = self.put(store, &local, value.map(|_| &[][..]));
+        }
         self.key = local;
         done.map(|_| Put::Stored { seq })
+    }
+
+    /// Deletes the segments that were kept before and no longer are.
+    pub(crate) fn expire(
+        &mut self,
+        store: StoreIx,
+        spec: WindowSpec,
+        before: Progress,
+        now: Progress,
+    ) -> Result<(), StateError> {
+        let Some(segments) = expired(spec, before, now) else { return Ok(()) };
+        self.delete_range(store, &segments)?;
+        match time_index::expired(&segments).filter(|_| spec.time_index) {
+            Some(rows) => self.delete_range(store, &rows),
+            None => Ok(()),
+        }
     }
 
     /// Reads the value of a key in the window that starts at `start_ms`. Finds nothing in a store that
@@ -472,8 +492,13 @@ impl WindowRestore {
         self.progress.observe(start_ms);
         if !self.progress.refuses(self.spec, start_ms) {
             self.key.clear();
-            local_key(start_ms / self.spec.segment_ms, key, start_ms, seq, &mut self.key);
+            let segment = start_ms / self.spec.segment_ms;
+            local_key(segment, key, start_ms, seq, &mut self.key);
             batch.set(&self.key, value);
+            if self.spec.time_index {
+                time_index::window_row(segment, WindowKey { key, start_ms, seq }, &mut self.key);
+                batch.set(&self.key, value.map(|_| &[][..]));
+            }
         }
         Some(())
     }
@@ -494,6 +519,11 @@ impl WindowRestore {
             let segment = end_ms / self.spec.segment_ms;
             session_key::local_key(segment, key, start_ms, end_ms, &mut self.key);
             batch.set(&self.key, value);
+            if self.spec.time_index {
+                let at = SessionKey { key, start_ms, end_ms };
+                time_index::session_row(segment, at, &mut self.key);
+                batch.set(&self.key, value.map(|_| &[][..]));
+            }
         }
         Some(())
     }
@@ -502,6 +532,9 @@ impl WindowRestore {
     pub(crate) fn finish(self, batch: &mut Overlay) -> Progress {
         if let Some(range) = expired(self.spec, self.before, self.progress) {
             batch.delete_range(&range);
+            if let Some(rows) = time_index::expired(&range).filter(|_| self.spec.time_index) {
+                batch.delete_range(&rows);
+            }
         }
         self.progress
     }

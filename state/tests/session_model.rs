@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use thalweg_state::session::session_key;
 use thalweg_state::{
     CommitFacts, Direction, Engine, MemEngine, Put, RestoreRecord, SessionIter, StateError,
-    StoreIx, StoreSpec, TaskState, WindowSpec,
+    StoreIx, StoreSpec, TaskState, TimeCursor, WindowSpec,
 };
 
 const STORE: StoreIx = StoreIx(0);
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn spec() -> impl Strategy<Value = WindowSpec> {
     let lengths = prop_oneof![(1..300i64, 1..100i64), (Just(10), Just(60_000)), (Just(0), Just(1))];
     (lengths, any::<bool>()).prop_map(|((retention, segment), exact)| {
-        let spec = WindowSpec::new(retention).segment_ms(segment);
+        let spec = WindowSpec::new(retention).segment_ms(segment).time_index();
         if exact { spec.exact_expiry() } else { spec }
     })
 }
@@ -161,6 +161,11 @@ fn check(state: &mut TaskState, model: &Model, (low, high, ends_from, starts_to)
         assert_eq!(found, Some(value.as_slice()));
     }
 
+    let mut by_end = expected.clone();
+    by_end.retain(|((_, end, _), _)| (ends_from..=starts_to).contains(&end));
+    by_end.sort_by(|(a, _), (b, _)| (a.1, a.2, &a.0).cmp(&(b.1, b.2, &b.0)));
+    assert_eq!(in_order_of_time(state, times), by_end);
+
     expected.retain(|((key, end, start), _)| {
         (low..=high).contains(&key) && end >= ends_from && start <= starts_to
     });
@@ -176,6 +181,19 @@ fn check(state: &mut TaskState, model: &Model, (low, high, ends_from, starts_to)
     assert_eq!(range(Direction::Forward), expected);
     expected.reverse();
     assert_eq!(range(Direction::Reverse), expected);
+}
+
+/// Sessions in the order of their ends, read three at a time.
+fn in_order_of_time(state: &mut TaskState, times: (i64, i64)) -> Vec<(At, Vec<u8>)> {
+    let (mut cursor, mut found) = (TimeCursor::default(), Vec::new());
+    loop {
+        let entries = state.by_time(STORE, times, &mut cursor, 3).unwrap();
+        let are_all = entries.len() < 3;
+        found.extend(entries.into_iter().map(|e| ((e.key, e.end_ms, e.start_ms), e.value)));
+        if are_all {
+            return found;
+        }
+    }
 }
 
 /// Replays a changelog in steps of the given size.

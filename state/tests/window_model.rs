@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use thalweg_state::window::window_store_key;
 use thalweg_state::{
     CommitFacts, Direction, Engine, MemEngine, Put, RestoreRecord, StoreIx, StoreSpec, TaskState,
-    WindowIter, WindowSpec,
+    TimeCursor, WindowIter, WindowSpec,
 };
 
 const STORE: StoreIx = StoreIx(0);
@@ -57,8 +57,7 @@ fn spec() -> impl Strategy<Value = WindowSpec> {
     (lengths, any::<bool>(), any::<bool>()).prop_map(|((retention, segment), exact, duplicates)| {
         let mut spec = WindowSpec::new(retention).segment_ms(segment);
         spec.exact_expiry = exact;
-        spec.retain_duplicates = duplicates;
-        spec
+        if duplicates { spec.retain_duplicates() } else { spec.time_index() }
     })
 }
 
@@ -178,6 +177,17 @@ fn check(state: &mut TaskState, model: &Model, (low, high, from_ms, to_ms): &Que
     found.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     assert_eq!(found, expected);
 
+    if model.spec.time_index {
+        let mut by_start = expected.clone();
+        by_start.retain(|(_, start_ms, _)| (from_ms..=to_ms).contains(start_ms));
+        by_start.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+        // Rows of the index have the sequence number behind the key.
+        let mut found = in_order_of_time(state, (from_ms, to_ms));
+        assert!(found.is_sorted_by_key(|(_, start_ms, _)| *start_ms));
+        found.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+        assert_eq!(found, by_start);
+    }
+
     expected.retain(|(key, start_ms, _)| {
         low <= key && key <= high && (from_ms..=to_ms).contains(start_ms)
     });
@@ -202,6 +212,19 @@ fn check(state: &mut TaskState, model: &Model, (low, high, from_ms, to_ms): &Que
         let wanted = model.readable().find(|(key, start_ms, _)| key == low && *start_ms == from_ms);
         let found = state.window_fetch(STORE, low, from_ms).unwrap();
         assert_eq!(found, wanted.as_ref().map(|(_, _, value)| value.as_slice()));
+    }
+}
+
+/// Windows in the order of their starts, read three at a time.
+fn in_order_of_time(state: &mut TaskState, times: (i64, i64)) -> Vec<(Vec<u8>, i64, Vec<u8>)> {
+    let (mut cursor, mut found) = (TimeCursor::default(), Vec::new());
+    loop {
+        let entries = state.by_time(STORE, times, &mut cursor, 3).unwrap();
+        let are_all = entries.len() < 3;
+        found.extend(entries.into_iter().map(|e| (e.key, e.start_ms, e.value)));
+        if are_all {
+            return found;
+        }
     }
 }
 

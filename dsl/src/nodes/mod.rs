@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod aggregate_fold;
+pub(crate) mod closing;
 pub(crate) mod join_table;
 pub(crate) mod session_aggregate;
 pub(crate) mod session_fold;

@@ -13,10 +13,12 @@ use thalweg_processor::{
     Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Semantics, Session,
     SessionKey, Store, take,
 };
-use thalweg_state::Direction;
+use thalweg_state::{Direction, TimeCursor};
 
+use super::closing::{BATCH, Closing};
 use super::session_fold::SessionFold;
 use super::table::Switch;
+use crate::emit::EmitStrategy;
 use crate::session_windows::SessionWindows;
 use crate::windows::{TimeWindow, WindowKey};
 
@@ -32,6 +34,7 @@ struct SessionAggregate<K: Datum, V, WK, S, F> {
     rows: Handle<K::Inner, S, Session>,
     cached: bool,
     send_old: bool,
+    closing: Closing,
     semantics: Semantics,
     /// The highest timestamp seen.
     stream_time: Timestamp,
@@ -109,7 +112,7 @@ where
         Update { window, value }: Update<S>,
         headers: &Headers,
     ) -> NodeResult {
-        if self.cached {
+        if self.cached || self.closing.waits() {
             return Ok(());
         }
         let headers = match self.semantics {
@@ -118,6 +121,58 @@ where
         };
         let timestamp = Timestamp(window.end_ms);
         context.forward(Record { key: WK::make(key.clone(), window), value, timestamp, headers })
+    }
+}
+
+impl<K, V, WK, S, F> SessionAggregate<K, V, WK, S, F>
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K::Inner>,
+    S: Datum,
+    F: SessionFold<K::Inner, V, S>,
+{
+    /// Takes in a record, unless its session has closed.
+    fn update(&self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
+        let (time, closed_before) =
+            (record.timestamp, self.windows.closed_before_ms(self.stream_time.0));
+        let joined = self.joined(context, &record.key, time)?;
+        let whole = TimeWindow { start_ms: time.0, end_ms: time.0 };
+        let window = joined.iter().fold(whole, |window, (session, _)| TimeWindow {
+            start_ms: window.start_ms.min(session.start.0),
+            end_ms: window.end_ms.max(session.end.0),
+        });
+        if window.end_ms < closed_before {
+            let (TimeWindow { start_ms, end_ms }, stream_time) = (window, self.stream_time.0);
+            context.drop_record_with(
+                "late",
+                format_args!("session [{start_ms}, {end_ms}] closed, stream time is {stream_time}"),
+            );
+            return Ok(());
+        }
+        self.replace(context, record, joined, window)
+    }
+
+    /// Tells the sessions that have closed.
+    fn tell_closed(&mut self, context: &mut Context<'_>, headers: &Headers) -> NodeResult {
+        let close_ms = self.windows.closed_before_ms(self.stream_time.0);
+        let Some(last) = self.closing.since(close_ms) else { return Ok(()) };
+        let Some((from, to)) = SessionWindows::closed_ends(last, close_ms) else { return Ok(()) };
+        let (times, mut cursor) = ((Timestamp(from), Timestamp(to)), TimeCursor::default());
+        loop {
+            let closed = context.store(&self.rows).by_time(times, &mut cursor, BATCH)?;
+            let are_all = closed.len() < BATCH;
+            for (SessionKey { key, start, end }, row) in closed {
+                let key = WK::make(key, TimeWindow { start_ms: start.0, end_ms: end.0 });
+                let value = Change { new: Some(row), old: None };
+                context.forward(Record { key, value, timestamp: end, headers: headers.clone() })?;
+            }
+            if are_all {
+                break;
+            }
+        }
+        self.closing.told(close_ms);
+        Ok(())
     }
 }
 
@@ -133,6 +188,7 @@ where
         if let Some(remembered) = context.remembered(STREAM_TIME) {
             self.stream_time = Timestamp(remembered);
         }
+        self.closing.recall(context);
         Ok(())
     }
 
@@ -143,23 +199,14 @@ where
             return Ok(());
         };
         self.stream_time = self.stream_time.max(timestamp);
-        let closed_before = self.windows.closed_before_ms(self.stream_time.0);
-        let joined = self.joined(context, &key, timestamp)?;
-        let whole = TimeWindow { start_ms: timestamp.0, end_ms: timestamp.0 };
-        let window = joined.iter().fold(whole, |window, (session, _)| TimeWindow {
-            start_ms: window.start_ms.min(session.start.0),
-            end_ms: window.end_ms.max(session.end.0),
-        });
-        if window.end_ms < closed_before {
-            let (TimeWindow { start_ms, end_ms }, stream_time) = (window, self.stream_time.0);
-            context.drop_record_with(
-                "late",
-                format_args!("session [{start_ms}, {end_ms}] closed, stream time is {stream_time}"),
-            );
-            return Ok(());
-        }
         let record = Record { key, value, timestamp, headers };
-        self.replace(context, &record, joined, window)
+        // Before the record moves the store's retention; Kafka Streams does it behind, and loses sessions when time jumps.
+        if self.semantics == Semantics::Java {
+            self.update(context, &record)?;
+            return self.tell_closed(context, &record.headers);
+        }
+        self.tell_closed(context, &record.headers)?;
+        self.update(context, &record)
     }
 
     fn flush(&mut self, entry: Flushed<'_>, context: &mut Context<'_>) -> NodeResult {
@@ -174,13 +221,14 @@ where
         if self.stream_time > Timestamp::NONE {
             facts(STREAM_TIME, self.stream_time.0);
         }
+        self.closing.remember(facts);
     }
 }
 
 /// Makes the node that folds a stream into a table of sessions.
 pub(crate) fn session_aggregate<K, V, WK, S, F>(
     fold: F,
-    windows: SessionWindows,
+    (windows, emit): (SessionWindows, EmitStrategy),
     store: SessionStore<K::Inner, S>,
     send_old: Switch,
 ) -> NodeSupplier
@@ -200,6 +248,7 @@ where
             rows: setup.owned_store(&store)?,
             cached,
             send_old: send_old.is_on(),
+            closing: Closing::new(emit),
             semantics: setup.semantics(),
             stream_time: Timestamp::NONE,
             types: PhantomData,

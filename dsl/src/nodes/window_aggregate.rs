@@ -7,14 +7,17 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use thalweg_connectors::{Datum, Timestamp};
+use thalweg_connectors::{Datum, Headers, Timestamp};
 use thalweg_processor::{
-    Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Store,
+    Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Semantics, Store,
     TimestampedWindow, Updated, take,
 };
+use thalweg_state::TimeCursor;
 
 use super::aggregate_fold::Fold;
+use super::closing::{BATCH, Closing};
 use super::table::{Switch, flushed_record};
+use crate::emit::EmitStrategy;
 use crate::windows::{TimeWindow, TimeWindows, WindowKey};
 
 /// The rows of a windowed table.
@@ -29,6 +32,8 @@ struct WindowAggregate<K: Datum, V, WK, S, F> {
     rows: Handle<K::Inner, S, TimestampedWindow>,
     cached: bool,
     send_old: bool,
+    closing: Closing,
+    semantics: Semantics,
     /// The highest timestamp seen.
     stream_time: Timestamp,
     types: PhantomData<fn(V) -> WK>,
@@ -61,6 +66,63 @@ where
     }
 }
 
+impl<K, V, WK, S, F> WindowAggregate<K, V, WK, S, F>
+where
+    K: Datum,
+    V: Datum,
+    WK: WindowKey<K::Inner>,
+    S: Datum,
+    F: Fold<K::Inner, V, S>,
+{
+    /// Folds a record into all its windows that are open.
+    fn update_all(&self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
+        let closed_until = self.stream_time.0.saturating_sub(self.windows.grace_ms());
+        for window in self.windows.windows_for(record.timestamp.0) {
+            if window.end_ms <= closed_until {
+                let stream_time = self.stream_time.0;
+                context.drop_record_with(
+                    "late",
+                    format_args!("window {window} closed, stream time is {stream_time}"),
+                );
+                continue;
+            }
+            let updated = self.update(context, record, window)?;
+            if !self.cached && !self.closing.waits() {
+                context.forward(Record {
+                    key: WK::make(record.key.clone(), window),
+                    value: Change { new: updated.value, old: updated.extra },
+                    timestamp: updated.timestamp,
+                    headers: record.headers.clone(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the results of the windows that have closed.
+    fn tell_closed(&mut self, context: &mut Context<'_>, headers: &Headers) -> NodeResult {
+        let close_ms = self.stream_time.0.saturating_sub(self.windows.grace_ms());
+        let Some(last) = self.closing.since(close_ms) else { return Ok(()) };
+        let Some((from, to)) = self.windows.closed_starts(last, close_ms) else { return Ok(()) };
+        let (times, mut cursor) = ((Timestamp(from), Timestamp(to)), TimeCursor::default());
+        loop {
+            let closed = context.store(&self.rows).by_time(times, &mut cursor, BATCH)?;
+            let are_all = closed.len() < BATCH;
+            for (at, row) in closed {
+                let key = WK::make(at.key, self.windows.window_at(at.start.0));
+                let value = Change { new: Some(row.value), old: None };
+                let (timestamp, headers) = (row.timestamp, headers.clone());
+                context.forward(Record { key, value, timestamp, headers })?;
+            }
+            if are_all {
+                break;
+            }
+        }
+        self.closing.told(close_ms);
+        Ok(())
+    }
+}
+
 impl<K, V, WK, S, F> Node for WindowAggregate<K, V, WK, S, F>
 where
     K: Datum,
@@ -73,6 +135,7 @@ where
         if let Some(remembered) = context.remembered(STREAM_TIME) {
             self.stream_time = Timestamp(remembered);
         }
+        self.closing.recall(context);
         Ok(())
     }
 
@@ -84,27 +147,13 @@ where
         };
         let record = Record { key, value, timestamp, headers };
         self.stream_time = self.stream_time.max(timestamp);
-        let closed_until = self.stream_time.0.saturating_sub(self.windows.grace_ms());
-        for window in self.windows.windows_for(timestamp.0) {
-            if window.end_ms <= closed_until {
-                let stream_time = self.stream_time.0;
-                context.drop_record_with(
-                    "late",
-                    format_args!("window {window} closed, stream time is {stream_time}"),
-                );
-                continue;
-            }
-            let updated = self.update(context, &record, window)?;
-            if !self.cached {
-                context.forward(Record {
-                    key: WK::make(record.key.clone(), window),
-                    value: Change { new: updated.value, old: updated.extra },
-                    timestamp: updated.timestamp,
-                    headers: record.headers.clone(),
-                })?;
-            }
+        // Before the record moves the store's retention; Kafka Streams does it behind, and loses windows when time jumps.
+        if self.semantics == Semantics::Java {
+            self.update_all(context, &record)?;
+            return self.tell_closed(context, &record.headers);
         }
-        Ok(())
+        self.tell_closed(context, &record.headers)?;
+        self.update_all(context, &record)
     }
 
     fn flush(&mut self, entry: Flushed<'_>, context: &mut Context<'_>) -> NodeResult {
@@ -118,13 +167,14 @@ where
         if self.stream_time > Timestamp::NONE {
             facts(STREAM_TIME, self.stream_time.0);
         }
+        self.closing.remember(facts);
     }
 }
 
 /// Makes the node that folds a stream into a windowed table.
 pub(crate) fn window_aggregate<K, V, WK, S, F>(
     fold: F,
-    windows: TimeWindows,
+    (windows, emit): (TimeWindows, EmitStrategy),
     store: WindowStore<K::Inner, S>,
     send_old: Switch,
 ) -> NodeSupplier
@@ -144,6 +194,8 @@ where
             rows: setup.owned_store(&store)?,
             cached,
             send_old: send_old.is_on(),
+            closing: Closing::new(emit),
+            semantics: setup.semantics(),
             stream_time: Timestamp::NONE,
             types: PhantomData,
         }))

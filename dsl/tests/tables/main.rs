@@ -3,6 +3,7 @@
 
 mod aggregations;
 mod cache;
+mod closing;
 mod headers;
 mod joins;
 mod names;

@@ -68,6 +68,8 @@ pub struct StoreDef {
     pub logging: Option<BTreeMap<String, String>>,
     /// Do updates wait in the record cache?
     pub caching: bool,
+    /// Can windows or sessions be read in the order of time? It costs a second, short entry each.
+    pub time_index: bool,
     /// A [`StoreSerdes`] of its types.
     pub serdes: Arc<dyn Any + Send + Sync>,
     identity: Arc<()>,
@@ -91,6 +93,7 @@ impl StoreDef {
             persistent: true,
             logging: Some(BTreeMap::new()),
             caching: false,
+            time_index: false,
             serdes: Arc::new(serdes),
             identity: Arc::new(()),
             types: [type_name::<K>(), type_name::<V>()],
@@ -116,7 +119,7 @@ impl StoreDef {
         told.collect::<Vec<_>>().join(", ")
     }
 
-    fn traits(&self) -> [(&'static str, String); 9] {
+    fn traits(&self) -> [(&'static str, String); 10] {
         let (retention, size, duplicates) = match self.shape {
             StoreShape::Window { retention_ms, size_ms, retain_duplicates } => {
                 (format!("{retention_ms} ms"), format!("{size_ms} ms"), retain_duplicates)
@@ -139,6 +142,7 @@ impl StoreDef {
             ("place", place.to_owned()),
             ("changelog", changelog.unwrap_or_else(|| is(false))),
             ("caching", is(self.caching)),
+            ("order of time", is(self.time_index)),
         ]
     }
 
@@ -165,20 +169,21 @@ impl StoreDef {
 
     /// What the state crate is told.
     pub(crate) fn spec(&self, semantics: Semantics) -> StoreSpec {
+        let kept = |retention_ms: i64| {
+            let spec = WindowSpec::new(retention_ms);
+            let spec = if self.time_index { spec.time_index() } else { spec };
+            if self.persistent { spec } else { spec.exact_expiry() }
+        };
         let kind = match self.shape {
             StoreShape::KeyValue => StoreKind::KeyValue,
             StoreShape::Session { retention_ms } => {
                 // A session stays open, and has to be found, up to and including the end of its retention.
                 let more = i64::from(semantics != Semantics::Java);
-                let spec = WindowSpec::new(retention_ms.saturating_add(more));
-                StoreKind::Session(if self.persistent { spec } else { spec.exact_expiry() })
+                StoreKind::Session(kept(retention_ms.saturating_add(more)))
             }
             StoreShape::Window { retention_ms, retain_duplicates, .. } => {
-                let mut spec = WindowSpec::new(retention_ms);
-                if retain_duplicates {
-                    spec = spec.retain_duplicates();
-                }
-                StoreKind::Window(if self.persistent { spec } else { spec.exact_expiry() })
+                let spec = kept(retention_ms);
+                StoreKind::Window(if retain_duplicates { spec.retain_duplicates() } else { spec })
             }
         };
         let mut spec = StoreSpec::new(&*self.name, kind);

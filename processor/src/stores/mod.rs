@@ -5,8 +5,9 @@
 //! | `def` | a store as the topology keeps it |
 //! | `decl` | [`Store`]: the declared value, its handle and its view |
 //! | `raw` | the one way every write takes: overlay, record cache, changelog |
-//! | `key_value`, `window`, `session` | what can be done with an opened store |
+//! | `key_value`, `window`, `session`, `by_time` | what can be done with an opened store |
 
+mod by_time;
 mod decl;
 mod def;
 mod key_value;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thalweg_connectors::OffsetReset;
-use thalweg_processor::{Guarantee, OnError, TimestampPolicy};
+use thalweg_processor::{Guarantee, OnError, Semantics, TimestampPolicy};
 
 use super::keys::KEYS;
 use super::layers::Sources;
@@ -225,6 +225,7 @@ fn every_key_reaches_its_setting() {
         "repartition.purge.interval.ms=16",
         "replication.factor=3",
         "request.timeout.ms=200",
+        "semantics=java",
         "session.timeout.ms=7000",
         "state.dir=/some/where",
         "statestore.cache.max.bytes=17",
@@ -260,6 +261,7 @@ fn every_key_reaches_its_setting() {
     assert_eq!(settings.guarantee, Guarantee::ExactlyOnce);
     assert_eq!(settings.purge_interval, Duration::from_millis(16));
     assert_eq!(settings.state_dir, PathBuf::from("/some/where"));
+    assert_eq!(settings.semantics, Semantics::Java);
     assert_eq!(settings.cache_bytes_max, 17);
     assert_eq!(settings.uncommitted_bytes_max, 18);
     assert_eq!(settings.task_timeout, Duration::from_millis(19));

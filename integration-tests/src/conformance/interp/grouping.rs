@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg::{KGroupedStream, SessionWindows, TimeWindows};
+use thalweg::{EmitStrategy, KGroupedStream, SessionWindows, TimeWindows};
 
 use super::super::failure::{Stop, unsupported};
 use super::super::{ErrorKind, Section, Value};
@@ -37,18 +37,22 @@ impl Interpreter {
 
 fn windowed(step: &Section, from: &KGroupedStream<Value, Value>) -> Result<Thing, Stop> {
     let window = step.section("window")?;
-    if let Some(emit) = step.text_opt("emit")?.filter(|emit| *emit != "window_update") {
-        return Err(unsupported(format_args!("emitting on {emit}")).into());
-    }
+    let emit = match step.text_opt("emit")? {
+        Some("window_close") => EmitStrategy::OnWindowClose,
+        _ => EmitStrategy::OnWindowUpdate,
+    };
     Ok(match window.text("type")? {
-        "time" => Thing::Windowed(from.windowed_by(time_windows(&window)?).with_window_key()),
+        "time" => {
+            let windows = from.windowed_by(time_windows(&window)?);
+            Thing::Windowed(windows.with_window_key().emit(emit))
+        }
         "session" => {
             let sessions = SessionWindows::with_gap(duration(&window, "gap_ms")?);
             let sessions = match window.has("grace_ms") {
                 true => sessions.grace(duration(&window, "grace_ms")?),
                 false => sessions.no_grace(),
             };
-            Thing::Sessions(from.windowed_by(sessions).with_window_key())
+            Thing::Sessions(from.windowed_by(sessions).with_window_key().emit(emit))
         }
         kind => return Err(unsupported(format_args!("{kind} windows")).into()),
     })

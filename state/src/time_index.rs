@@ -1,0 +1,167 @@
+//! An index by time beside a window or session store: what is needed to find windows that have closed without a walk through those
+//! that are open.
+//!
+//! The rows of the index lie in the store's own family, behind all entries: the highest bit of the segment in front is set. They have
+//! no values. A row is the segment, the time (a window's start, a session's end), and then what else the local key is made of, so
+//! that rows lie in the order of time, and of keys at one time.
+
+use crate::range::{Direction, KeyRange};
+use crate::session_key::SessionKey;
+use crate::task_state::TaskState;
+use crate::window::Progress;
+use crate::window_key::WindowKey;
+use crate::{StateError, StoreIx, StoreKind, WindowSpec, session_key, window_key};
+
+const MARK: u64 = 1 << 63;
+
+/// Bytes in front of a row: the segment.
+const SEGMENT_BYTES: usize = 8;
+
+/// Appends the row of an entry, whose local key behind the segment is `key` followed by these times.
+fn row(segment: i64, time_ms: i64, tail: [&[u8]; 2], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&(segment as u64 | MARK).to_be_bytes());
+    out.extend_from_slice(&time_ms.to_be_bytes());
+    tail.into_iter().for_each(|part| out.extend_from_slice(part));
+}
+
+/// The row of a window.
+pub(crate) fn window_row(
+    segment: i64,
+    WindowKey { key, start_ms, seq }: WindowKey<'_>,
+    out: &mut Vec<u8>,
+) {
+    row(segment, start_ms, [key, &seq.to_be_bytes()], out);
+}
+
+/// The row of a session.
+pub(crate) fn session_row(
+    segment: i64,
+    SessionKey { key, start_ms, end_ms }: SessionKey<'_>,
+    out: &mut Vec<u8>,
+) {
+    row(segment, end_ms, [&start_ms.to_be_bytes(), key], out);
+}
+
+/// The rows of segments that are kept no longer.
+pub(crate) fn expired(segments: &KeyRange) -> Option<KeyRange> {
+    let marked = |bytes: &[u8]| {
+        let segment = bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        (segment | MARK).to_be_bytes()
+    };
+    let to = segments.to()?;
+    Some(KeyRange::half_open(marked(segments.from()), Some(marked(to).to_vec())))
+}
+
+/// Where a walk in the order of time stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TimeCursor {
+    /// The row that was handed out last.
+    after: Option<Vec<u8>>,
+}
+
+/// A window or session, in the order of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimedEntry {
+    /// The user's key.
+    pub key: Vec<u8>,
+    /// The window's start, or the session's.
+    pub start_ms: i64,
+    /// The session's end; of a window its start.
+    pub end_ms: i64,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl TaskState {
+    /// Reads up to `max` entries of a store with a time index, in the order of time: windows that start, or sessions that end, from
+    /// `from_ms` to `to_ms`, both included. Fewer than `max` mean that there are no more; else the cursor says where to go on, also
+    /// when the store was written in between.
+    ///
+    /// # Errors
+    /// If the store has no time index or the engine fails.
+    pub fn by_time(
+        &mut self,
+        store: StoreIx,
+        (from_ms, to_ms): (i64, i64),
+        cursor: &mut TimeCursor,
+        max: usize,
+    ) -> Result<Vec<TimedEntry>, StateError> {
+        let (spec, sessions, progress) = self.indexed(store)?;
+        let from_ms = from_ms.max(progress.readable_from_ms(spec));
+        let to_ms = to_ms.min(progress.observed_ms());
+        if from_ms > to_ms {
+            return Ok(Vec::new());
+        }
+        let rows = self.rows(store, spec, (from_ms, to_ms), cursor, max)?;
+        let mut entries = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Some(found) = parse(row, sessions) else { continue };
+            let TimedEntry { key, start_ms, end_ms, .. } = &found;
+            self.key.clear();
+            let segment = end_ms / spec.segment_ms;
+            match sessions {
+                true => session_key::local_key(segment, key, *start_ms, *end_ms, &mut self.key),
+                false => window_key::local_key(segment, key, *start_ms, 0, &mut self.key),
+            }
+            if let Some(value) = self.get_built_key(store)? {
+                entries.push(TimedEntry { value: value.to_vec(), ..found });
+            }
+        }
+        cursor.after = rows.into_iter().last().or(cursor.after.take());
+        Ok(entries)
+    }
+
+    /// The next rows of the index, segment by segment.
+    fn rows(
+        &self,
+        store: StoreIx,
+        spec: WindowSpec,
+        (from_ms, to_ms): (i64, i64),
+        cursor: &TimeCursor,
+        max: usize,
+    ) -> Result<Vec<Vec<u8>>, StateError> {
+        let bound = |time_ms: i64| {
+            let mut bytes = Vec::new();
+            row(time_ms / spec.segment_ms, time_ms, [&[], &[]], &mut bytes);
+            bytes
+        };
+        let from = match &cursor.after {
+            // The first key behind it.
+            Some(after) => [after, &[0][..]].concat(),
+            None => bound(from_ms),
+        };
+        let range = KeyRange::half_open(from, Some(bound(to_ms.saturating_add(1))));
+        let mut walk = self.range(store, &range, Direction::Forward)?;
+        let mut rows = Vec::new();
+        while rows.len() < max
+            && let Some((row, _)) = walk.next_entry()?
+        {
+            rows.push(row.to_vec());
+        }
+        Ok(rows)
+    }
+
+    fn indexed(&self, store: StoreIx) -> Result<(WindowSpec, bool, Progress), StateError> {
+        let store = self.store(store)?;
+        match store.spec.kind {
+            StoreKind::Window(spec) if spec.time_index => Ok((spec, false, store.progress)),
+            StoreKind::Session(spec) if spec.time_index => Ok((spec, true, store.progress)),
+            _ => Err(StateError::NoTimeIndex { store: store.spec.name.clone() }),
+        }
+    }
+}
+
+/// Takes a row apart; its value is not in it.
+fn parse(row: &[u8], sessions: bool) -> Option<TimedEntry> {
+    let (time_ms, rest) = row.get(SEGMENT_BYTES..)?.split_first_chunk()?;
+    let end_ms = i64::from_be_bytes(*time_ms);
+    let (key, start_ms) = if sessions {
+        let (start_ms, key) = rest.split_first_chunk()?;
+        (key, i64::from_be_bytes(*start_ms))
+    } else {
+        let (key, _seq) = rest.split_last_chunk::<4>()?;
+        (key, end_ms)
+    };
+    Some(TimedEntry { key: key.to_vec(), start_ms, end_ms, value: Vec::new() })
+}
