@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
-use super::{Code, ErrorText, Failure, c_string, code, millis, sys, text};
+use super::{Code, ErrorText, Failure, c_string, code, millis, raw, sys, text};
 use crate::ports::Isolation;
 use crate::wire::{Offset, TopicPartition};
 
@@ -188,7 +188,7 @@ impl<C: Deref<Target = Client>> Asked<C> {
             if event.is_null() {
                 return None;
             }
-            let checked = Failure::check(sys::rd_kafka_event_error(event));
+            let checked = Failure::check(raw::rd_kafka_event_error(event));
             let answer = checked.map(|()| read(event)).map_err(|failure| Failure {
                 text: text(sys::rd_kafka_event_error_string(event)),
                 ..failure
@@ -346,7 +346,7 @@ pub(in crate::kafka) fn topic_names(
         let (all, no_topic) = (1, ptr::null_mut());
         let wait = millis(timeout);
         let answer = sys::rd_kafka_metadata(client.rk(), all, no_topic, &mut metadata, wait);
-        Failure::check(answer)?;
+        Failure::check(answer as Code)?;
         let topics = &*metadata;
         let count = usize::try_from(topics.topic_cnt).unwrap_or(0);
         let names = (0..count).map(|i| text((*topics.topics.add(i)).topic));
@@ -408,7 +408,7 @@ unsafe fn outcomes(results: &[*const sys::rd_kafka_topic_result_t]) -> Vec<Outco
     let outcome = |result: &*const sys::rd_kafka_topic_result_t| {
         // SAFETY: see above.
         unsafe {
-            let failure = Failure::check(sys::rd_kafka_topic_result_error(*result)).err();
+            let failure = Failure::check(raw::rd_kafka_topic_result_error(*result)).err();
             let said = text(sys::rd_kafka_topic_result_error_string(*result));
             Outcome {
                 topic: text(sys::rd_kafka_topic_result_name(*result)),
@@ -447,7 +447,7 @@ impl NewTopics {
             for (key, value) in &spec.config {
                 let (key, value) = (c_string(key)?, c_string(value)?);
                 let set = sys::rd_kafka_NewTopic_set_config(topic, key.as_ptr(), value.as_ptr());
-                Failure::check(set)?;
+                Failure::check(set as Code)?;
             }
         }
         Ok(())
