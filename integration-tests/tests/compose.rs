@@ -177,13 +177,19 @@ fn the_example_takes_its_settings_and_finds_kafka() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for (name, value) in entries(&this["environment"]) {
-        let value = value.as_str().unwrap();
-        assert!(text.contains(value), "{name}={value} is not in what 'config' prints:\n{text}");
+        let (value, is_secret) = (value.as_str().unwrap(), name == "THALWEG_HTTP_TOKEN");
+        assert_ne!(
+            text.contains(value),
+            is_secret,
+            "{name}={value} in what 'config' prints:\n{text}"
+        );
     }
     let told = listeners(&setting(&kafka, "KAFKA_ADVERTISED_LISTENERS"));
     let broker = setting(&this, "THALWEG_BROKER");
     let broker = broker.strip_prefix("kafka://").unwrap();
     assert!(told.iter().any(|(_, address)| address == broker), "{broker} is not advertised");
+    let token = setting(&this, "THALWEG_HTTP_TOKEN");
+    assert!(read("docker-compose.yml").contains(&format!("Authorization: Bearer {token}\"")));
     let http = setting(&this, "THALWEG_HTTP_ADDRESS");
     assert_eq!(http.rsplit(':').next().unwrap(), published(&this)[0].1);
 }

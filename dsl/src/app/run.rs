@@ -174,7 +174,8 @@ impl Run<'_> {
         let streams = self.start(&course, &backend, &clock)?;
         let server = endpoint.map(|endpoint| {
             let id: Arc<str> = course.application_id.as_str().into();
-            tokio::spawn(endpoint.serve(id, Arc::clone(streams.metrics())))
+            let token = self.settings.http_token.clone();
+            tokio::spawn(endpoint.serve(id, Arc::clone(streams.metrics()), token))
         });
         let ended = watch(streams, feeding, shutdown).await;
         if let Some(server) = server {

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Path,
     /// A socket address of this machine, or a port.
     Address,
+    /// A text that is never shown, and that fits into a header of HTTP.
+    Token,
 }
 
 /// A word that a key takes, and other words for the same.
@@ -166,6 +168,14 @@ pub(crate) const KEYS: &[Key] = &[
         reason: "off unless asked for",
         doc: "address or port of `/health/live`, `/health/ready` and `/metrics`",
         flag: Some("--http"),
+    },
+    Key {
+        name: "http.token",
+        kind: Kind::Token,
+        default: None,
+        reason: "not needed on the loopback interface",
+        doc: "what `/metrics` asks for, as `Authorization: Bearer TOKEN`; any `http.address` that other machines reach needs it",
+        flag: None,
     },
     Key {
         name: "max.poll.records",
