@@ -102,6 +102,8 @@ pub(crate) struct Worker {
     commit_at: Duration,
     /// Since when a commit waits for the group.
     deferred_since: Option<Duration>,
+    /// When tasks that could not be opened are tried again.
+    open_at: Duration,
     purge_at: Duration,
     sampled_at: Duration,
     /// Since when it has failed without a commit in between.
@@ -143,6 +145,7 @@ impl Worker {
             busy: true,
             commit_at: now + around.config.commit_interval(),
             deferred_since: None,
+            open_at: now,
             purge_at: now + around.config.purge_interval,
             sampled_at: now,
             failing_since: None,

@@ -57,6 +57,10 @@ impl Slot {
         Self { stage: Stage::Waiting(None), inputs, dropped: 0 }
     }
 
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running(_))
+    }
+
     pub(crate) fn running(&mut self) -> Option<&mut Task> {
         match &mut self.stage {
             Stage::Running(task) => Some(task),
