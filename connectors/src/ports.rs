@@ -379,6 +379,12 @@ pub trait Membership: Send {
     /// Who this member is now, for fencing.
     fn metadata(&self) -> GroupMetadata;
 
+    /// The generation that [`poll`](Self::poll) told of last; `None` before the first, and after this member was dropped.
+    fn generation(&self) -> Option<i32>;
+
+    /// Is more work meant for this member, which others have to give up first?
+    fn awaits_more(&self) -> bool;
+
     /// Pins the generation for a commit: until [`let_go`](Self::let_go) the member takes part in no new sharing, so that the
     /// generation told here stays the current one, and with it what this member owns.
     ///

@@ -498,7 +498,7 @@ impl Progress {
         self.said = std::time::Instant::now();
         let numbers = streams.metrics().snapshot();
         let remaining: u64 = numbers.restores.iter().map(|r| r.remaining).sum();
-        let lag: u64 = numbers.partitions.values().map(|p| p.lag).sum();
+        let lag: u64 = numbers.partitions.values().filter_map(|p| p.lag).sum();
         if remaining > 0 {
             tracing::info!(restored = numbers.records_restored(), remaining, "restoring state");
         } else if numbers.records_processed > self.records {

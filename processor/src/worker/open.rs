@@ -141,6 +141,7 @@ impl Worker {
         for Opened { id, task, inputs } in opened {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             if begun.is_ok() {
+                slot.show_positions(&inputs);
                 slot.stage = Stage::Restoring(task, inputs);
             } else {
                 self.restorer.forget(id)?;
