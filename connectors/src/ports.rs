@@ -179,6 +179,19 @@ pub trait Consumer: Send {
         isolation: Isolation,
     ) -> PortResult<BTreeMap<TopicPartition, Offset>>;
 
+    /// Where partitions end, as [`end_offsets`](Self::end_offsets), without waiting for a broker: a call asks, a later one hears
+    /// the answer, of the partitions that were asked about. `None` until it is there. An embedded backend answers at once.
+    ///
+    /// # Errors
+    /// As for [`end_offsets`](Self::end_offsets); the next call asks anew.
+    fn look_at_ends(
+        &mut self,
+        partitions: &[TopicPartition],
+        isolation: Isolation,
+    ) -> PortResult<Option<BTreeMap<TopicPartition, Offset>>> {
+        self.end_offsets(partitions, isolation).map(Some)
+    }
+
     /// The first offset whose record is not older than the time; partitions without one are left out.
     ///
     /// # Errors
@@ -334,6 +347,17 @@ pub trait Admin: Send {
     /// # Errors
     /// When the backend cannot.
     fn delete_records(&mut self, before: &BTreeMap<TopicPartition, Offset>) -> PortResult<()>;
+
+    /// The same without waiting for a broker: how it went, the next call tells. An embedded backend does it at once.
+    ///
+    /// # Errors
+    /// Those of the call before; what is asked now is on its way nevertheless.
+    fn begin_delete_records(
+        &mut self,
+        before: &BTreeMap<TopicPartition, Offset>,
+    ) -> PortResult<()> {
+        self.delete_records(before)
+    }
 
     /// Deletes topics; one that is not there is fine.
     ///

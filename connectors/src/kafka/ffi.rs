@@ -14,8 +14,9 @@ use std::ffi::{CStr, CString, c_char};
 use rdkafka::bindings as sys;
 
 pub(super) use admin::{
-    At, NewTopicSpec, Outcome, PartitionAnswer, TopicAnswer, TopicsAsked, create_topics,
-    delete_records, delete_topics, describe_topics, list_offsets, topic_names, topic_setting,
+    At, NewTopicSpec, OffsetsAsked, Outcome, PartitionAnswer, RecordsDeleted, TopicAnswer,
+    TopicsAsked, create_topics, delete_records, delete_topics, describe_topics, list_offsets,
+    topic_names, topic_setting,
 };
 pub(super) use client::{Client, Role, check_setting};
 pub(super) use messages::{Item, Queue};

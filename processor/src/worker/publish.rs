@@ -65,16 +65,18 @@ impl Worker {
         if since < self.around.config.metrics_interval {
             return;
         }
-        self.sampled_at = elapsed;
         let opened = |slot: &&Slot| matches!(slot.stage, Stage::Restoring(..) | Stage::Running(_));
         let opened = partitions(self.slots.values().filter(opened));
-        let ends = match self.consumer.end_offsets(&opened, Isolation::ReadCommitted) {
-            Ok(ends) => ends,
+        let ends = match self.consumer.look_at_ends(&opened, Isolation::ReadCommitted) {
+            Ok(Some(ends)) => ends,
+            Ok(None) => return,
             Err(error) => {
+                self.sampled_at = elapsed;
                 tracing::debug!(worker = self.index, %error, "lag could not be looked at");
                 return;
             }
         };
+        self.sampled_at = elapsed;
         let ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).max(1);
         for input in self.slots.values_mut().flat_map(|slot| &mut slot.inputs) {
             let consumed = input.cell.consumed.load(Relaxed);
