@@ -156,8 +156,8 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "heartbeat.interval.ms",
         kind: Kind::Integer { min: 50, max: DAY_MS },
-        default: Some("500"),
-        reason: "changes of the group are heard of with a heartbeat",
+        default: Some("200"),
+        reason: "changes of the group are heard of with a heartbeat, and until all have heard nobody commits",
         doc: "how often a worker tells its group on Kafka that it lives",
         flag: None,
     },

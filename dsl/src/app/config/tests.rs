@@ -194,7 +194,7 @@ fn settings_of_clients_are_handed_on_from_all_sources() {
         ("main.consumer.fetch.max.wait.ms", "3"),
         ("producer.linger.ms", "4"),
         ("session.timeout.ms", "6000"),
-        ("heartbeat.interval.ms", "500"),
+        ("heartbeat.interval.ms", "200"),
         ("request.timeout.ms", "30000"),
         ("replication.factor", "-1"),
     ] {
