@@ -71,6 +71,17 @@ impl Process {
         }
     }
 
+    /// Waits until it has logged something.
+    pub(crate) fn await_line(&mut self, text: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.seen.iter().any(|line| line.contains(text)) {
+            match self.log.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.note(line),
+                Err(why) => panic!("no line has {text:?}, {why}:\n{}", self.seen.join("\n")),
+            }
+        }
+    }
+
     fn note(&mut self, line: String) {
         if line.contains("serving health and metrics") {
             self.address = line.split("address=").nth(1).map(|a| a.trim().to_owned());
@@ -78,10 +89,15 @@ impl Process {
         self.seen.push(line);
     }
 
+    /// What it answers, status and body, once it serves anything.
+    pub(crate) fn get(&mut self, path: &str) -> Option<(u16, String)> {
+        self.watch_until(Instant::now());
+        get(self.address.as_deref()?, path)
+    }
+
     /// Its numbers, once it serves them.
     pub(crate) fn numbers(&mut self) -> Option<Numbers> {
-        self.watch_until(Instant::now());
-        let text = get(self.address.as_deref()?, "/metrics")?;
+        let (_, text) = self.get("/metrics")?;
         let sum = |name: &str| -> u64 {
             let samples = text
                 .lines()
@@ -183,13 +199,14 @@ impl Ended {
     }
 }
 
-/// The body of an answer; nothing when the process does not answer (any more).
-fn get(address: &str, path: &str) -> Option<String> {
+/// Status and body of an answer; nothing when the process does not answer (any more).
+fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
-    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
