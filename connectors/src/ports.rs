@@ -406,7 +406,7 @@ pub trait Membership: Send {
     /// The generation that [`poll`](Self::poll) told of last; `None` before the first, and after this member was dropped.
     fn generation(&self) -> Option<i32>;
 
-    /// Is more work meant for this member, which others have to give up first?
+    /// Is more work meant for this member than [`poll`](Self::poll) has told it to take up? Others have to give it up first.
     fn awaits_more(&self) -> bool;
 
     /// Pins the generation for a commit: until [`let_go`](Self::let_go) the member takes part in no new sharing, so that the

@@ -1,11 +1,13 @@
 //! From the start of a process to the state `running`, on a broker that is there, with topics that are there.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::process::DEADLINE;
 use crate::support::{Place, Program};
 use crate::{alone, broker};
 
+/// How often it is asked whether it runs.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// How often it is started; the one in the middle counts, so that a moment in which the machine does something else does not.
 const STARTS: usize = 7;
 
@@ -18,7 +20,10 @@ fn starts_within(guarantee: &str, limit: Duration) {
     place.run(&["run", "--until-end", "--input", "text", "--output", "results"]);
     let start = || {
         let mut process = place.start(&["run"]);
-        process.await_line("to=\"running\"");
+        while process.get("/health/ready").is_none_or(|(status, _)| status != 200) {
+            assert!(process.age() < DEADLINE, "it does not run");
+            process.watch_until(Instant::now() + LOOK_INTERVAL);
+        }
         let took = process.age();
         process.stop_and_kill(DEADLINE).succeeded();
         took

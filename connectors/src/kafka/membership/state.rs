@@ -171,9 +171,9 @@ impl State {
         self.heard
     }
 
-    /// Is something meant for this member that it does not own yet?
+    /// Is something meant for this member that the worker has not been told to work on?
     pub(super) fn awaits_more(&self) -> bool {
-        !self.target.iter().all(|s| self.told.contains(s) || self.untold.contains(s))
+        !self.target.is_subset(&self.told)
     }
 
     /// Starts to end; the first way counts.

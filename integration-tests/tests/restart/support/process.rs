@@ -71,17 +71,6 @@ impl Process {
         }
     }
 
-    /// Waits until it has logged something.
-    pub(crate) fn await_line(&mut self, text: &str) {
-        let deadline = Instant::now() + DEADLINE;
-        while !self.seen.iter().any(|line| line.contains(text)) {
-            match self.log.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.note(line),
-                Err(why) => panic!("no line has {text:?}, {why}:\n{}", self.seen.join("\n")),
-            }
-        }
-    }
-
     fn note(&mut self, line: String) {
         if line.contains("serving health and metrics") {
             self.address = line.split("address=").nth(1).map(|a| a.trim().to_owned());

@@ -100,7 +100,7 @@ fn more_is_awaited_until_others_have_given_it_up() {
     state.begin_join().unwrap();
     assert_eq!((state.generation(), state.awaits_more()), (Some(4), true));
     state.settle(5, work(&[1]), at + SESSION);
-    assert!(!state.awaits_more());
+    assert!(state.awaits_more(), "the worker has not heard of it");
     assert_eq!(state.poll(at).unwrap(), event(&[1], &[], &[]));
     assert_eq!((state.generation(), state.awaits_more()), (Some(5), false));
     state.lose();
