@@ -63,6 +63,7 @@ mod session_windows;
 mod sessions_grouped;
 mod stream;
 mod table;
+mod table_joins;
 mod table_ops;
 mod table_rows;
 mod table_source;

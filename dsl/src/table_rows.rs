@@ -6,6 +6,7 @@ use thalweg_connectors::Datum;
 use thalweg_processor::{Store, TimestampedWindow};
 
 use crate::nodes::session_aggregate::SessionStore;
+use crate::nodes::join_tables::{JoinRows, Needs};
 use crate::nodes::table::{RowStore, Switch};
 use crate::nodes::table_compute::Compute;
 use crate::nodes::table_getter::GetterSupplier;
@@ -118,6 +119,36 @@ impl<K: Datum, V: Datum, W: Datum> TableRows<K, W> for ComputedRows<K, V, W> {
         match &self.store {
             Some(store) => GetterSupplier::stored(store.clone()),
             None => self.parent.getter().computed(Arc::clone(&self.compute)),
+        }
+    }
+}
+
+/// Rows of two tables joined, kept in a store or not.
+pub(crate) struct JoinedRows<K, A, B, W> {
+    pub(crate) left: SharedRows<K, A>,
+    pub(crate) right: SharedRows<K, B>,
+    pub(crate) join: JoinRows<A, B, W>,
+    pub(crate) needs: Needs,
+    pub(crate) store: Option<RowStore<K, W>>,
+    pub(crate) send_old: Switch,
+}
+
+impl<K: Datum, A: Datum, B: Datum, W: Datum> TableRows<K, W> for JoinedRows<K, A, B, W> {
+    /// The old row of a join is made of the old row of either side.
+    fn send_old(&self, _force: bool) -> bool {
+        self.left.send_old(true);
+        self.right.send_old(true);
+        self.send_old.on();
+        true
+    }
+
+    fn getter(&self) -> GetterSupplier<K, W> {
+        match &self.store {
+            Some(store) => GetterSupplier::stored(store.clone()),
+            None => {
+                let (left, right) = (self.left.getter(), self.right.getter());
+                left.joined(right, Arc::clone(&self.join), self.needs)
+            }
         }
     }
 }

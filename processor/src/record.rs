@@ -60,6 +60,16 @@ pub struct Change<V> {
     pub new: Option<V>,
     /// The row before.
     pub old: Option<V>,
+    /// Is this row newer than all that the table held? False only in versioned tables, for an update that came late: operators
+    /// that work on the latest rows pass it over.
+    pub is_latest: bool,
+}
+
+impl<V> Change<V> {
+    /// An update to the latest row.
+    pub fn latest(new: Option<V>, old: Option<V>) -> Self {
+        Self { new, old, is_latest: true }
+    }
 }
 
 /// Which source record is being processed; absent inside punctuations.

@@ -42,7 +42,7 @@ where
         if self.rows.cached {
             return Ok(());
         }
-        let value = Change { new: updated.value, old: updated.extra };
+        let value = Change::latest(updated.value, updated.extra);
         context.forward(Record { key, value, timestamp: updated.timestamp, headers })
     }
 
@@ -98,7 +98,7 @@ impl<K: Datum, V: Datum, S: Datum, F: TableFold<K, V, S>> Node for TableAggregat
         if self.rows.cached {
             return Ok(());
         }
-        let value = Change { new: updated.value, old: updated.extra };
+        let value = Change::latest(updated.value, updated.extra);
         context.forward(Record { key, value, timestamp: updated.timestamp, headers })
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod closing;
 pub(crate) mod join_table;
 pub(crate) mod session_aggregate;
 pub(crate) mod session_fold;
+pub(crate) mod join_tables;
 pub(crate) mod table;
 pub(crate) mod table_change;
 pub(crate) mod table_compute;

@@ -95,7 +95,7 @@ pub(crate) fn flushed_record<K, V>(
     let new = rows.new.map(|row| row.value);
     let old = rows.old.filter(|_| send_old).map(|row| row.value);
     let headers = entry.context.headers.clone();
-    Record { key, value: Change { new, old }, timestamp, headers }
+    Record { key, value: Change::latest(new, old), timestamp, headers }
 }
 
 /// Where a topic becomes a table: keeps the latest row by arrival, not by timestamp, as Kafka Streams does.
@@ -121,17 +121,17 @@ where
         };
         let new = value.into_inner();
         let Some(rows) = &self.rows else {
-            let value = Change { new, old: None };
+            let value = Change::latest(new, None);
             return context.forward(Record { key, value, timestamp, headers });
         };
         if !self.send_old || rows.cached {
-            let value = Change { new, old: None };
+            let value = Change::latest(new, None);
             return rows.put(context, Record { key, value, timestamp, headers });
         }
         let updated = context.store(&rows.handle).update(&key, |row| {
             Ok(Updated { value: new, timestamp, extra: row.map(|row| row.value) })
         })?;
-        let value = Change { new: updated.value, old: updated.extra };
+        let value = Change::latest(updated.value, updated.extra);
         context.forward(Record { key, value, timestamp, headers })
     }
 

@@ -66,12 +66,12 @@ impl<V: 'static> Serde<Change<V>> for ChangeSerde<V> {
         let bytes = bytes.ok_or(SerdeError::UnexpectedNull { expected: "Change" })?;
         let (&flag, data) = bytes.split_last().ok_or_else(|| malformed("it is empty"))?;
         match flag {
-            OLD => Ok(Change { new: None, old: self.row(data)? }),
-            NEW => Ok(Change { new: self.row(data)?, old: None }),
+            OLD => Ok(Change::latest(None, self.row(data)?)),
+            NEW => Ok(Change::latest(self.row(data)?, None)),
             BOTH => {
                 let (new, old) = split_by_length(data)
                     .ok_or_else(|| malformed("the length of the new value is not one"))?;
-                Ok(Change { new: self.row(new)?, old: self.row(old)? })
+                Ok(Change::latest(self.row(new)?, self.row(old)?))
             }
             _ => Err(malformed("the last byte says neither old, new nor both")),
         }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn change(new: Option<&str>, old: Option<&str>) -> Change<String> {
-        Change { new: new.map(str::to_owned), old: old.map(str::to_owned) }
+        Change::latest(new.map(str::to_owned), old.map(str::to_owned))
     }
 
     #[test]

@@ -92,7 +92,8 @@ impl<K: Datum, V: Datum, W: Datum> Node for TableCompute<K, V, W> {
         if self.send_old && new.is_none() && old.is_none() && self.compute.skips_nothing() {
             return Ok(());
         }
-        let record = Record { key, value: Change { new, old }, timestamp, headers };
+        let value = Change { new, old, is_latest: change.is_latest };
+        let record = Record { key, value, timestamp, headers };
         match &self.rows {
             Some(rows) => rows.put(context, record),
             None => context.forward(record),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use thalweg_connectors::Timestamp;
+use thalweg_connectors::{Datum, Timestamp};
 use thalweg_processor::{
     Context, Handle, NodeResult, Session, Setup, Store, Timestamped, TimestampedKeyValue,
     TimestampedWindow, UsageError,
 };
 
 use super::session_aggregate::SessionStore;
+use super::join_tables::{JoinRows, JoinedGetter, Needs};
 use super::table::RowStore;
 use super::table_compute::Compute;
 use crate::windows::WindowKey;
@@ -78,6 +79,29 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> GetterSupplier<K, V> 
         let (parent, stores) = (self.make, self.stores);
         let make = move |setup: &mut Setup<'_>| -> Result<Box<dyn Getter<K, W>>, UsageError> {
             Ok(Box::new(Computed { parent: parent(setup)?, compute: Arc::clone(&compute) }))
+        };
+        GetterSupplier { make: Arc::new(make), stores }
+    }
+
+    /// From the rows of this table and of another, joined anew at each reading.
+    pub(crate) fn joined<B: Datum, W: Datum>(
+        self,
+        other: GetterSupplier<K, B>,
+        join: JoinRows<V, B, W>,
+        needs: Needs,
+    ) -> GetterSupplier<K, W>
+    where
+        K: Datum,
+        V: Datum,
+    {
+        let mut stores = self.stores;
+        let others = other.stores.iter().filter(|name| !stores.contains(name)).cloned();
+        let others: Vec<_> = others.collect();
+        stores.extend(others);
+        let (own, other) = (self.make, other.make);
+        let make = move |setup: &mut Setup<'_>| -> Result<Box<dyn Getter<K, W>>, UsageError> {
+            let (own, other, join) = (own(setup)?, other(setup)?, Arc::clone(&join));
+            Ok(Box::new(JoinedGetter { own, other, join, needs }))
         };
         GetterSupplier { make: Arc::new(make), stores }
     }

@@ -57,7 +57,7 @@ where
         let new = self.group(&key, change.new.as_ref())?;
         let old = self.group(&key, change.old.as_ref())?;
         let mut forward = |key, new, old| {
-            let value = Change { new, old };
+            let value = Change::latest(new, old);
             context.forward(Record { key, value, timestamp, headers: headers.clone() })
         };
         match (new, old) {

@@ -10,5 +10,6 @@ mod names;
 mod regrouping;
 mod sessions;
 mod support;
+mod table_joins;
 mod tables;
 mod windows;

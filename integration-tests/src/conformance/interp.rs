@@ -11,7 +11,7 @@
 //! | `routing` | split, repartition, to |
 //! | `grouping` | grouping and windows |
 //! | `aggregating` | count, reduce, aggregate |
-//! | `joining` | joins |
+//! | `joining`, `table_joining` | joins |
 //! | `processing` | custom processors |
 
 mod aggregating;
@@ -22,6 +22,7 @@ mod processing;
 mod routing;
 mod sources;
 mod stateless;
+mod table_joining;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -153,6 +154,7 @@ impl Interpreter {
             "group_by_key" | "group_by" | "windowed_by" => self.grouping(step),
             "count" | "reduce" | "aggregate" => self.aggregating(step),
             "stream_table_join" => self.joining(step),
+            "table_join" => self.table_joining(step),
             "process" | "process_values" => self.processing(step),
             other => Err(unsupported(format_args!("step `{other}`")).into()),
         }
