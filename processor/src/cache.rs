@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use thalweg_connectors::{Headers, Offset, Timestamp, TopicPartition};
 use thalweg_state::WriteIx;
 
+use crate::dead_letters::RawRecord;
 use crate::record::{RecordContext, RecordMetadata};
 use crate::stores::{LocalStore, StoreShape};
 
@@ -20,6 +21,8 @@ pub(crate) struct Dirty {
     pub(crate) old: Option<Vec<u8>>,
     /// The newest value of a window; of another key the store knows it.
     pub(crate) newest: Option<Vec<u8>>,
+    /// The bytes of the source record that touched it last, when dead letters are asked for.
+    pub(crate) raw: Option<Box<RawRecord>>,
     /// What it counts for.
     size: usize,
     /// Of the last record that touched the key.
@@ -35,6 +38,7 @@ pub(crate) struct Toucher<'a> {
     pub(crate) offset: Offset,
     pub(crate) timestamp: Timestamp,
     pub(crate) headers: &'a Headers,
+    pub(crate) raw: Option<&'a RawRecord>,
 }
 
 impl Toucher<'_> {
@@ -46,6 +50,10 @@ impl Toucher<'_> {
     fn context(&self) -> RecordContext {
         let (timestamp, headers) = (self.timestamp, self.headers.clone());
         RecordContext { metadata: self.metadata(), timestamp, headers }
+    }
+
+    fn boxed_raw(&self) -> Option<Box<RawRecord>> {
+        self.raw.map(|raw| Box::new(raw.clone()))
     }
 
     /// Takes the place of the record in a context. Usually it is of the same topic: a name that is there already is kept.
@@ -170,7 +178,8 @@ impl RecordCache {
         self.clock += 1;
         let (size, context) = (by.size(key, value), by.context());
         self.bytes += size;
-        let entry = Dirty { old, newest: None, size, context, touched: self.clock };
+        let raw = by.boxed_raw();
+        let entry = Dirty { old, newest: None, raw, size, context, touched: self.clock };
         dirty.push((place, entry));
         dirty.len() as u32
     }
@@ -195,7 +204,9 @@ impl RecordCache {
         }
         let (old, newest, context) = (old()?, value.map(<[u8]>::to_vec), by.context());
         self.bytes += size;
-        keys.insert(key.to_vec(), Dirty { old, newest, size, context, touched: self.clock });
+        let raw = by.boxed_raw();
+        let dirty = Dirty { old, newest, raw, size, context, touched: self.clock };
+        keys.insert(key.to_vec(), dirty);
         Ok(())
     }
 
@@ -225,6 +236,9 @@ impl RecordCache {
 
 fn touch(dirty: &mut Dirty, bytes: &mut usize, clock: u64, size: usize, by: Toucher<'_>) {
     by.replace(&mut dirty.context);
+    if let (Some(raw), Some(new)) = (&mut dirty.raw, by.raw) {
+        raw.copy(new);
+    }
     dirty.touched = clock;
     *bytes = *bytes - dirty.size + size;
     dirty.size = size;
@@ -248,7 +262,7 @@ mod tests {
     static NONE: Headers = Headers::new();
 
     fn by<'a>(origin: Option<&'a TopicPartition>, headers: &'a Headers) -> Toucher<'a> {
-        Toucher { origin, offset: Offset(1), timestamp: Timestamp(1), headers }
+        Toucher { origin, offset: Offset(1), timestamp: Timestamp(1), headers, raw: None }
     }
 
     #[test]

@@ -67,6 +67,32 @@ impl Collector {
         }
     }
 
+    /// As [`send`](Self::send), for records that may be left out: one that the producer refuses for what it is has done no harm to
+    /// what is open, and is reported as an error of user code.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    #[inline(always)]
+    pub(crate) fn send_output(
+        &mut self,
+        topic: TopicSlot,
+        partition: i32,
+        record: &NewRecord<'_>,
+    ) -> NodeResult {
+        if !self.committer.is_open() {
+            self.open()?;
+        }
+        match self.producer.send(topic, partition, record) {
+            Ok(()) => {
+                self.sent += 1;
+                self.open_bytes += record.payload_len();
+                Ok(())
+            }
+            Err(error) if error.kind() == PortErrorKind::Refused => Err(NodeError::user(error)),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
     #[cold]
     fn open(&mut self) -> NodeResult {
         self.open_bytes = 0;

@@ -58,6 +58,18 @@ pub struct TaskConfig {
     pub on_deserialization_error: OnError,
     /// `processing.exception.handler`.
     pub on_processing_error: OnError,
+    /// `production.exception.handler`: asked about values that their serde cannot write, and records that the producer refuses for
+    /// what they are, such as too large. A value of a type that is not the serde's is a mistake of the program, and fails the
+    /// node that forwarded it.
+    pub on_production_error: OnError,
+    /// `errors.dead.letter.queue.topic.name`: where source records go on which one of the handlers was asked, whatever it said. The
+    /// topic has to be there. Default `None`: nowhere.
+    ///
+    /// Key and value are the bytes of the source record; both are null when a punctuation failed. Its headers come first, then
+    /// those that Kafka Streams adds, as UTF-8 text: `__streams.errors.exception` (what was tried), `.message`, `.stacktrace`
+    /// (causes, a line each), `.topic`, `.partition` and `.offset`. They are committed with the offset behind the record. With
+    /// [`OnError::Fail`] and exactly-once they vanish with the aborted transaction.
+    pub dead_letter_topic: Option<Arc<str>>,
     /// `default.timestamp.extractor`.
     pub timestamp_policy: TimestampPolicy,
     /// `statestore.cache.max.bytes` of one worker, shared equally by its tasks that have caches; 0 switches record caches off.
@@ -82,6 +94,8 @@ impl TaskConfig {
             application_id: application_id.into(),
             on_deserialization_error: OnError::Fail,
             on_processing_error: OnError::Fail,
+            on_production_error: OnError::Fail,
+            dead_letter_topic: None,
             timestamp_policy: TimestampPolicy::FailOnInvalid,
             cache_max_bytes: 10 << 20,
             buffered_records_max: 1000,

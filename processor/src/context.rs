@@ -11,6 +11,7 @@ use thalweg_state::TaskState;
 use crate::cache::RecordCache;
 use crate::collector::Collector;
 use crate::config::{OnError, TaskConfig};
+use crate::dead_letters::{DeadLetters, Failure};
 use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError, UsageError};
 use crate::node::Node;
 use crate::punctuate::{PunctuationType, TimerId, Timers};
@@ -24,6 +25,8 @@ pub(crate) struct Slot {
     /// Taken out while the node works, so that it can be lent the rest of the task.
     pub(crate) node: Option<Box<dyn Node>>,
     pub(crate) children: Box<[NodeIx]>,
+    /// What a sink cannot send is a failure of the node that forwarded it.
+    pub(crate) is_sink: bool,
 }
 
 /// Everything of a task that nodes share.
@@ -42,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) stream_time: Timestamp,
     pub(crate) wall_time: Timestamp,
     pub(crate) dropped: u64,
+    pub(crate) dead_letters: Option<Box<DeadLetters>>,
     pub(crate) commit_requested: bool,
     /// What the nodes asked to remember at the last commit, by `node/name`.
     pub(crate) remembered: std::collections::BTreeMap<String, i64>,
@@ -291,8 +295,12 @@ impl Context<'_> {
     fn judge(&mut self, ix: NodeIx, error: NodeError) -> NodeResult {
         let source = match error.into_kind() {
             NodeErrorKind::Failed(error) => return Err(NodeError::failed(error)),
+            NodeErrorKind::User(source) if self.graph.slots[ix.0 as usize].is_sink => {
+                return Err(NodeError::user(source));
+            }
             NodeErrorKind::User(source) => source,
         };
+        self.graph.shared.send_dead_letter(self.output, Failure::Processing, &*source)?;
         let shared = &mut self.graph.shared;
         let node = Arc::clone(&self.graph.slots[ix.0 as usize].name);
         match shared.config.on_processing_error {

@@ -86,7 +86,8 @@ impl Input {
         self.until.is_some_and(|until| self.position >= until || head() >= Some(until))
     }
 
-    fn head_record(&self) -> Option<RecordRef<'_>> {
+    /// The record at the head, unless it lies behind the bound.
+    pub(crate) fn head_record(&self) -> Option<RecordRef<'_>> {
         let run = self.runs.front()?;
         let record = run.records.get(run.index);
         self.until.is_none_or(|until| record.offset < until).then_some(record)
@@ -270,11 +271,6 @@ impl PartitionGroup {
             input.head_record().map(|record| Head { ix, input, time, record })
         });
         Ok(head)
-    }
-
-    /// The offset of the record at the head of an input.
-    pub(crate) fn head_offset(&self, ix: usize) -> Option<Offset> {
-        self.inputs[ix].head_record().map(|record| record.offset)
     }
 
     /// Takes the record at the head of an input, which has this offset, at its time.

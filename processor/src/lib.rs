@@ -22,6 +22,7 @@ mod cache;
 mod collector;
 mod config;
 mod context;
+mod dead_letters;
 mod drops;
 mod error;
 mod group;

@@ -78,7 +78,7 @@ impl Plan {
             outputs: Vec::new(),
         };
         plan.internal_topics = topics::internal(&plan);
-        plan.outputs = topics::outputs(&plan, &config.output_suffix, admin)?;
+        plan.outputs = topics::outputs(&plan, config, admin)?;
         Ok(plan)
     }
 
@@ -119,7 +119,7 @@ impl Plan {
         &self.internal_topics
     }
 
-    /// The topics that sinks always write, output suffix included, with as many partitions as they would be made with.
+    /// The topics that sinks always write and that of dead letters, output suffix included, with as many partitions as they would be made with.
     pub fn outputs(&self) -> &[NewTopic] {
         &self.outputs
     }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_connectors::{
-    Accepts, Field, NewRecord, Serde, SerdeError, SharedSerde, partition_for,
+    Accepts, Field, NewRecord, PortError, Serde, SerdeError, SharedSerde, partition_for,
 };
 
 use crate::collector::ResolvedTopic;
+use crate::config::OnError;
 use crate::context::Context;
-use crate::error::{BoxError, NodeError, NodeResult, UsageError};
+use crate::dead_letters::Failure;
+use crate::error::{BoxError, NodeError, NodeErrorKind, NodeResult, UsageError};
 use crate::node::{Node, slot_of};
 use crate::record::{Record, RecordContext};
 use crate::topology::{NodeSupplier, SinkTopic, TopicRef};
@@ -131,7 +133,41 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
     }
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
-        let slot = slot_of::<K, V>(slot);
+        match self.send(slot_of::<K, V>(slot), context) {
+            Ok(()) => Ok(()),
+            Err(error) => judge(error, context),
+        }
+    }
+}
+
+/// Asks the production handler about what cannot be written or sent. A value of another type than the serde's is a mistake of the
+/// program: the node in front is told.
+#[cold]
+fn judge(error: NodeError, context: &mut Context<'_>) -> NodeResult {
+    let error = match error.into_kind() {
+        NodeErrorKind::Failed(error) => return Err(NodeError::failed(error)),
+        NodeErrorKind::User(error) => error,
+    };
+    let unwritable = error
+        .downcast_ref::<SerdeError>()
+        .is_some_and(|e| !matches!(e, SerdeError::WrongType { .. }));
+    if !unwritable && !error.is::<PortError>() {
+        return Err(NodeError::user(error));
+    }
+    let shared = &context.graph.shared;
+    shared.send_dead_letter(context.output, Failure::Production, &*error)?;
+    match shared.config.on_production_error {
+        OnError::Fail => Err(NodeError::user(error)),
+        OnError::Continue => {
+            context.drop_record_with("it cannot be sent", error);
+            Ok(())
+        }
+    }
+}
+
+impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
+    #[inline(always)]
+    fn send(&mut self, slot: &mut Option<Record<K, V>>, context: &mut Context<'_>) -> NodeResult {
         let Some(record) = slot else { return Ok(()) };
         let output_from = context.config().output_from.filter(|_| self.leaves_the_application);
         if output_from.is_some_and(|from| record.timestamp < from) {
@@ -146,7 +182,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
             let value = bytes_of(&*serdes.1, &record.value, &mut self.value)?;
             let new = NewRecord { key, value, timestamp, headers };
             let partition = default_partition(&*self.encoder, key, *topic, context);
-            return context.output.send(topic.slot, partition, &new);
+            return context.output.send_output(topic.slot, partition, &new);
         }
         self.send_chosen(slot, context)
     }
@@ -199,8 +235,9 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Sink<K, V> {
             }
         };
         let new = NewRecord { key, value, timestamp, headers: headers.as_ref() };
-        let send =
-            |context: &mut Context<'_>, partition| context.output.send(topic.slot, partition, &new);
+        let send = |context: &mut Context<'_>, partition| {
+            context.output.send_output(topic.slot, partition, &new)
+        };
         match chosen {
             Partitions::Default => {
                 send(context, default_partition(&**encoder, key, topic, context))

@@ -167,6 +167,7 @@ impl Task {
             };
             (shared.origin, shared.offset, shared.headers) = (None, Offset(-1), Headers::new());
             shared.timestamp = now;
+            shared.set_raw(None);
             ran = true;
             self.visit(due.node, output, |node, context| node.punctuate(due.timer, now, context))?;
         }
@@ -213,6 +214,7 @@ impl Task {
                 .map(|m| TopicPartition::new(m.topic.clone(), m.partition));
             shared.offset = context.metadata.as_ref().map_or(Offset(-1), |m| m.offset);
             (shared.timestamp, shared.headers) = (context.timestamp, context.headers.clone());
+            shared.set_raw(dirty.raw.as_deref());
             let timestamp = context.timestamp;
             let new = flush_entry(shared, output, store, (key, &mut dirty), timestamp);
             let new = new.map_err(|error| {

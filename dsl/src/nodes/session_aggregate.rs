@@ -93,7 +93,7 @@ where
             if grown {
                 context.store(&self.rows).remove(key, session.start, session.end)?;
                 let window = TimeWindow { start_ms: session.start.0, end_ms: session.end.0 };
-                let value = Change { new: None, old: told };
+                let value = Change::latest(None, told);
                 self.tell(context, key, Update { window, value }, headers)?;
             } else if self.semantics == Semantics::Corrected {
                 old = told;
@@ -101,7 +101,7 @@ where
         }
         let (start, end) = (Timestamp(window.start_ms), Timestamp(window.end_ms));
         context.store(&self.rows).set(key, new.as_ref(), start, end)?;
-        self.tell(context, key, Update { window, value: Change { new, old } }, headers)
+        self.tell(context, key, Update { window, value: Change::latest(new, old) }, headers)
     }
 
     /// Forwards a row at the end of its session, unless the cache will. Kafka Streams leaves the headers out here.
@@ -164,7 +164,7 @@ where
             let are_all = closed.len() < BATCH;
             for (SessionKey { key, start, end }, row) in closed {
                 let key = WK::make(key, TimeWindow { start_ms: start.0, end_ms: end.0 });
-                let value = Change { new: Some(row), old: None };
+                let value = Change::latest(Some(row), None);
                 context.forward(Record { key, value, timestamp: end, headers: headers.clone() })?;
             }
             if are_all {
@@ -212,7 +212,7 @@ where
     fn flush(&mut self, entry: Flushed<'_>, context: &mut Context<'_>) -> NodeResult {
         let (SessionKey { key, start, end }, new, old) = self.rows.read_flushed(&entry)?;
         let key = WK::make(key, TimeWindow { start_ms: start.0, end_ms: end.0 });
-        let value = Change { new, old: old.filter(|_| self.send_old) };
+        let value = Change::latest(new, old.filter(|_| self.send_old));
         let headers = entry.context.headers.clone();
         context.forward(Record { key, value, timestamp: end, headers })
     }

@@ -90,7 +90,7 @@ where
             if !self.cached && !self.closing.waits() {
                 context.forward(Record {
                     key: WK::make(record.key.clone(), window),
-                    value: Change { new: updated.value, old: updated.extra },
+                    value: Change::latest(updated.value, updated.extra),
                     timestamp: updated.timestamp,
                     headers: record.headers.clone(),
                 })?;
@@ -110,7 +110,7 @@ where
             let are_all = closed.len() < BATCH;
             for (at, row) in closed {
                 let key = WK::make(at.key, self.windows.window_at(at.start.0));
-                let value = Change { new: Some(row.value), old: None };
+                let value = Change::latest(Some(row.value), None);
                 let (timestamp, headers) = (row.timestamp, headers.clone());
                 context.forward(Record { key, value, timestamp, headers })?;
             }

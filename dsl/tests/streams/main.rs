@@ -3,6 +3,7 @@
 
 mod branches;
 mod building;
+mod dead_letters;
 mod naming;
 mod optimizing;
 mod processors;

@@ -55,6 +55,9 @@ impl Settings {
                 self.tasks.on_deserialization_error = on_error()?
             }
             "processing.exception.handler" => self.tasks.on_processing_error = on_error()?,
+            "errors.dead.letter.queue.topic.name" => {
+                self.tasks.dead_letter_topic = Some(value.into())
+            }
             "default.timestamp.extractor" => self.tasks.timestamp_policy = timestamp_policy(value)?,
             "statestore.cache.max.bytes" => {
                 self.tasks.cache_max_bytes = value.parse().map_err(|_| unknown())?;

@@ -208,3 +208,16 @@ fn internal_topics_are_made_once_and_never_anew() {
     let kept = admin.describe(&["app-h-repartition"]).unwrap();
     assert_eq!(kept["app-h-repartition"].partitions, 3);
 }
+
+#[test]
+fn topic_of_dead_letters_has_to_be_there_like_any_output() {
+    let mut admin = admin(&[("orders", 3), ("users", 3)]);
+    let mut config = TaskConfig::new("app");
+    config.dead_letter_topic = Some("dead".into());
+    config.output_suffix = "-replay-x".into();
+    let plan = Plan::resolve(&join(None), &config, &mut *admin).unwrap();
+    let error = plan.create_topics(MissingOutputs::Fail, &mut *admin).unwrap_err().to_string();
+    assert!(error.contains("output topic `dead-replay-x` does not exist"), "{error}");
+    plan.create_topics(MissingOutputs::Create, &mut *admin).unwrap();
+    assert_eq!(admin.describe(&["dead-replay-x"]).unwrap()["dead-replay-x"].partitions, 1);
+}

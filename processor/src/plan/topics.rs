@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_connectors::{Admin, NewTopic, TopicInfo};
 
 use super::{Plan, PlanError, written};
+use crate::config::TaskConfig;
 use crate::topology::{InternalTopicKind, NodeKind, TopicRef, Topology};
 
 /// How many similar or existing names a message lists.
@@ -108,7 +109,7 @@ pub(super) fn internal(plan: &Plan) -> Vec<NewTopic> {
 /// with as many partitions as tasks write them.
 pub(super) fn outputs(
     plan: &Plan,
-    suffix: &str,
+    config: &TaskConfig,
     admin: &mut dyn Admin,
 ) -> Result<Vec<NewTopic>, PlanError> {
     let mut outputs: BTreeMap<&str, i32> = BTreeMap::new();
@@ -120,7 +121,10 @@ pub(super) fn outputs(
             }
         }
     }
-    let names: Vec<&str> = outputs.keys().copied().collect();
+    if let Some(dead_letters) = &config.dead_letter_topic {
+        outputs.entry(dead_letters).or_insert(1);
+    }
+    let (names, suffix) = (outputs.keys().copied().collect::<Vec<_>>(), &config.output_suffix);
     let originals = admin.describe(&names)?;
     let output = |(name, tasks): (&str, i32)| {
         let partitions = originals.get(name).map_or(tasks, |info| info.partitions);

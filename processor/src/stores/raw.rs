@@ -97,9 +97,10 @@ impl Shared {
     ) -> NodeResult {
         // A dirty key was written since the last commit.
         let place = self.state.written(ix, key)?;
-        let Self { origin, offset, timestamp, headers, cache, state, .. } = self;
+        let Self { origin, offset, timestamp, headers, cache, state, dead_letters, .. } = self;
         let (offset, timestamp) = (*offset, *timestamp);
-        let by = Toucher { origin: origin.as_ref(), offset, timestamp, headers };
+        let raw = dead_letters.as_ref().map(|letters| &letters.raw);
+        let by = Toucher { origin: origin.as_ref(), offset, timestamp, headers, raw };
         if let Some(place) = place {
             let entry = (place, state.tag(ix, place)?);
             if cache.touch_written(store, entry, (key, local), by) {
@@ -130,9 +131,12 @@ impl Shared {
         full_key.clear();
         if cached {
             window_store_key(key, start.0, 0, &mut full_key);
-            let Self { origin, offset, timestamp: time, headers, cache, state, .. } = self;
+            let Self {
+                origin, offset, timestamp: time, headers, cache, state, dead_letters, ..
+            } = self;
             let (origin, offset, timestamp) = (origin.as_ref(), *offset, *time);
-            let by = Toucher { origin, offset, timestamp, headers };
+            let raw = dead_letters.as_ref().map(|letters| &letters.raw);
+            let by = Toucher { origin, offset, timestamp, headers, raw };
             let old = || {
                 let old = state.window_fetch(ix, key, start.0)?;
                 Ok::<_, NodeError>(old.map(<[u8]>::to_vec))

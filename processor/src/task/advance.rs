@@ -1,11 +1,14 @@
 //! The way of a record through a task: from its input to its source, and what becomes of one that fails there.
 
+use std::sync::Arc;
+
 use thalweg_connectors::{Offset, RecordRef, Timestamp, TopicPartition};
 
 use super::{Task, task_error};
 use crate::collector::Collector;
 use crate::config::OnError;
 use crate::context::{Context, Graph};
+use crate::dead_letters::Failure;
 use crate::error::{NodeError, TaskError};
 use crate::group::{BadHead, Head, PartitionGroup, PlainRun};
 use crate::punctuate::PunctuationType;
@@ -22,6 +25,7 @@ fn hand_on(
     output: &mut Collector,
 ) -> Result<(), SourceError> {
     let headers = graph.shared.take_up(tp, record.offset, time, record.headers);
+    graph.shared.keep_raw(record);
     source.consume(record, time, headers, &mut Context { graph, output, node })
 }
 
@@ -169,7 +173,12 @@ impl Task {
         let node = self.graph.node_name(self.source_nodes[input.source]);
         let shared = &mut self.graph.shared;
         shared.origin = Some(input.tp.clone());
-        shared.offset = self.group.head_offset(ix).unwrap_or(Offset(-1));
+        shared.offset = Offset(-1);
+        if let Some(record) = input.head_record() {
+            (shared.offset, shared.timestamp) = (record.offset, record.timestamp);
+            shared.headers = record.headers.to_owned();
+            shared.keep_raw(&record);
+        }
         match bad {
             BadHead::Skipped => {
                 shared.drop_record(&mut output.drops, &node, "invalid timestamp", None);
@@ -201,6 +210,9 @@ impl Task {
         let shared = &mut self.graph.shared;
         match error {
             SourceError::Undecodable { field, error } => {
+                let sent = shared.send_dead_letter(output, Failure::Deserialization, &error);
+                sent.map_err(|error| task_error(&self.graph, Arc::clone(&node), error))?;
+                let shared = &mut self.graph.shared;
                 match shared.config.on_deserialization_error {
                     OnError::Fail => Err(TaskError::Deserialization {
                         task: shared.task,

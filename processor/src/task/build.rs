@@ -11,6 +11,7 @@ use crate::cache::RecordCache;
 use crate::collector::Collector;
 use crate::config::TaskConfig;
 use crate::context::{Graph, Shared, Slot};
+use crate::dead_letters::DeadLetters;
 use crate::error::{NodeError, TaskError, caught};
 use crate::group::{Input, PartitionGroup};
 use crate::punctuate::Timers;
@@ -73,6 +74,7 @@ impl TaskSpec<'_> {
             stream_time: Timestamp::NONE,
             wall_time: Timestamp::NONE,
             dropped: 0,
+            dead_letters: DeadLetters::of(&self.config, output)?,
             commit_requested: false,
             remembered: BTreeMap::new(),
             key_buffer: Vec::new(),
@@ -141,6 +143,7 @@ impl TaskSpec<'_> {
                 name: Arc::clone(&def.name),
                 node: None,
                 children: def.children.iter().copied().collect(),
+                is_sink: matches!(def.kind, NodeKind::Sink { .. }),
             });
         }
         let mut owners = Vec::new();

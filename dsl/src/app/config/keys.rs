@@ -72,7 +72,14 @@ pub(crate) const VARIABLE_PREFIX: &str = "THALWEG_";
 pub(crate) const OTHER_VARIABLES: [&str; 1] = ["THALWEG_LOG"];
 
 const HANDLER: [Word; 2] = [
-    words("fail", &["LogAndFailExceptionHandler", "LogAndFailProcessingExceptionHandler"]),
+    words(
+        "fail",
+        &[
+            "DefaultProductionExceptionHandler",
+            "LogAndFailExceptionHandler",
+            "LogAndFailProcessingExceptionHandler",
+        ],
+    ),
     words(
         "continue",
         &["LogAndContinueExceptionHandler", "LogAndContinueProcessingExceptionHandler"],
@@ -154,6 +161,14 @@ pub(crate) const KEYS: &[Key] = &[
         flag: None,
     },
     Key {
+        name: "errors.dead.letter.queue.topic.name",
+        kind: Kind::Id,
+        default: None,
+        reason: "nowhere unless asked for",
+        doc: "the topic that source records go to when a handler was asked about them; it has to be there",
+        flag: None,
+    },
+    Key {
         name: "heartbeat.interval.ms",
         kind: Kind::Integer { min: 50, max: DAY_MS },
         default: Some("200"),
@@ -224,6 +239,14 @@ pub(crate) const KEYS: &[Key] = &[
         reason: "as in Kafka Streams: it runs on every backend",
         doc: "what a commit promises",
         flag: Some("--guarantee"),
+    },
+    Key {
+        name: "production.exception.handler",
+        kind: Kind::Choice(&HANDLER),
+        default: Some("fail"),
+        reason: "nothing is lost silently",
+        doc: "what happens to a result that cannot be written or that the producer refuses, such as one that is too large; `continue` drops and counts it",
+        flag: None,
     },
     Key {
         name: "repartition.purge.interval.ms",

@@ -29,6 +29,9 @@ pub(crate) struct Settings {
     pub(crate) on_deserialization_error: OnError,
     pub(crate) on_processing_error: OnError,
     pub(crate) semantics: Semantics,
+    pub(crate) on_production_error: OnError,
+    /// `None`: nowhere.
+    pub(crate) dead_letter_topic: Option<String>,
     pub(crate) cache_bytes_max: usize,
     pub(crate) uncommitted_bytes_max: usize,
     pub(crate) buffered_records_max: usize,
@@ -109,6 +112,10 @@ impl Settings {
                 "java" => Semantics::Java,
                 _ => Semantics::Corrected,
             },
+            on_production_error: handler("production.exception.handler"),
+            dead_letter_topic: values
+                .contains_key("errors.dead.letter.queue.topic.name")
+                .then(|| text(values, "errors.dead.letter.queue.topic.name")),
             cache_bytes_max: size(values, "statestore.cache.max.bytes"),
             uncommitted_bytes_max: size(values, "statestore.uncommitted.max.bytes"),
             buffered_records_max: size(values, "buffered.records.per.partition"),

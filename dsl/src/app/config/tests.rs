@@ -215,6 +215,7 @@ fn every_key_reaches_its_setting() {
         "default.timestamp.extractor=org.apache.kafka.streams.processor.WallclockTimestampExtractor",
         "deserialization.exception.handler=continue",
         "durability=sync",
+        "errors.dead.letter.queue.topic.name=dead",
         "heartbeat.interval.ms=100",
         "http.address=localhost:8080",
         "http.token=0123456789abcdef",
@@ -224,6 +225,7 @@ fn every_key_reaches_its_setting() {
         "poll.ms=15",
         "processing.exception.handler=LogAndContinueProcessingExceptionHandler",
         "processing.guarantee=exactly_once_v2",
+        "production.exception.handler=continue",
         "repartition.purge.interval.ms=16",
         "replication.factor=3",
         "request.timeout.ms=200",
@@ -261,6 +263,8 @@ fn every_key_reaches_its_setting() {
     assert_eq!(settings.workers, 14);
     assert_eq!(settings.poll_timeout, Duration::from_millis(15));
     assert_eq!(settings.on_processing_error, OnError::Continue);
+    assert_eq!(settings.on_production_error, OnError::Continue);
+    assert_eq!(settings.dead_letter_topic.as_deref(), Some("dead"));
     assert_eq!(settings.guarantee, Guarantee::ExactlyOnce);
     assert_eq!(settings.purge_interval, Duration::from_millis(16));
     assert_eq!(settings.state_dir, PathBuf::from("/some/where"));

@@ -1,0 +1,162 @@
+//! Dead letters, and what the three handlers are asked about.
+
+use thalweg::{
+    Headers, I64Be, KStream, Materialized, OnError, Record, StreamsBuilder, TaskConfig, TestDriver,
+    Topic, Utf8,
+};
+
+use crate::support::{Text, pipe, read, some, text};
+
+fn config(on_error: OnError) -> TaskConfig {
+    let mut config = TaskConfig::new("app");
+    config.on_deserialization_error = on_error;
+    config.on_processing_error = on_error;
+    config.on_production_error = on_error;
+    config.dead_letter_topic = Some("dead".into());
+    config
+}
+
+/// Fails for `bad`.
+fn checked(stream: &KStream<Option<String>, Option<String>>) {
+    let map = |_: &Option<String>, v: &Option<String>| match v.as_deref() {
+        Some("bad") => Err("it is bad".into()),
+        other => Ok(other.map(str::to_owned)),
+    };
+    stream.try_map_values(map).to(&text("out"));
+}
+
+/// A dead letter: key, value, time, and its headers, but for the stack trace.
+fn letters(driver: &TestDriver) -> Vec<String> {
+    let utf8 = |b: Option<&[u8]>| b.map_or("null".into(), String::from_utf8_lossy).into_owned();
+    let letter = |record: &thalweg::SentRecord| {
+        let headers = record.headers.iter().filter(|(name, _)| !name.ends_with("stacktrace"));
+        let headers: Vec<_> = headers
+            .map(|(name, value)| {
+                format!("{}={}", name.trim_start_matches("__streams.errors."), utf8(value))
+            })
+            .collect();
+        let (key, value) = (utf8(record.key.as_deref()), utf8(record.value.as_deref()));
+        format!("{key}={value}@{} {}", record.timestamp.0, headers.join(" "))
+    };
+    driver.read_raw("dead").iter().map(letter).collect()
+}
+
+fn pipe_with_header(driver: &mut TestDriver, record: &str) {
+    let (key, rest) = record.split_once('=').unwrap();
+    let (value, time) = rest.split_once('@').unwrap();
+    let record = Record::new(some(key), some(value), time.parse::<i64>().unwrap());
+    let headers = Headers::new().with("h", Some(b"x"));
+    driver.input(&text("in")).pipe_record(&record.with_headers(headers)).unwrap();
+}
+
+#[test]
+fn record_that_user_code_fails_on_becomes_a_dead_letter_with_its_place() {
+    let builder = StreamsBuilder::new();
+    checked(&builder.stream(&text("in")));
+    let mut driver = TestDriver::new(&builder.build().unwrap(), config(OnError::Continue)).unwrap();
+    pipe(&mut driver, "in", &["a=1@1"]);
+    pipe_with_header(&mut driver, "b=bad@2");
+    pipe(&mut driver, "in", &["c=3@3"]);
+    assert_eq!(read(&driver, "out"), ["a=1@1", "c=3@3"]);
+    assert_eq!(
+        letters(&driver),
+        [
+            "b=bad@2 h=x exception=thalweg.ProcessingError message=it is bad topic=in partition=0 offset=1"
+        ]
+    );
+    assert_eq!(driver.dropped_records(), 1);
+}
+
+#[test]
+fn dead_letter_of_a_failed_task_is_sent_before_it_ends() {
+    let builder = StreamsBuilder::new();
+    checked(&builder.stream(&text("in")));
+    let mut driver = TestDriver::new(&builder.build().unwrap(), config(OnError::Fail)).unwrap();
+    assert!(driver.input(&text("in")).pipe(some("b"), some("bad"), 2).is_err());
+    let sent = driver.read_failed_step("dead");
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].value.as_deref(), Some(&b"bad"[..]));
+    assert!(driver.read_raw("dead").is_empty(), "it is a part of the failed step");
+}
+
+#[test]
+fn undecodable_record_becomes_a_dead_letter_as_it_came() {
+    let builder = StreamsBuilder::new();
+    let strict = Topic::<String, String>::new("in");
+    builder.stream(&strict).to(&text("out"));
+    let mut driver = TestDriver::new(&builder.build().unwrap(), config(OnError::Continue)).unwrap();
+    pipe_with_header(&mut driver, "=1@7");
+    let told = letters(&driver);
+    assert!(
+        told[0].starts_with("null=1@7 h=x exception=thalweg.DeserializationError message="),
+        "{told:?}"
+    );
+    assert!(told[0].ends_with(" topic=in partition=0 offset=0"), "{told:?}");
+}
+
+#[test]
+fn failure_behind_the_record_cache_names_the_record_that_touched_the_row_last() {
+    let builder = StreamsBuilder::new();
+    let counts: Materialized<String, i64> = Materialized::with("counts", Utf8, I64Be);
+    let counted = builder.stream(&text("in")).group_by_key().count(counts).to_stream();
+    let map = |_: &String, n: &Option<i64>| match n {
+        Some(2) => Err("it is two".into()),
+        n => Ok(*n),
+    };
+    counted.try_map_values(map).to(&Topic::<String, Option<i64>>::new("out"));
+    let mut driver = TestDriver::new(&builder.build().unwrap(), config(OnError::Continue)).unwrap();
+    pipe(&mut driver, "in", &["a=first@1", "a=second@2"]);
+    assert_eq!(
+        letters(&driver),
+        [
+            "a=second@2 exception=thalweg.ProcessingError message=it is two topic=in partition=0 offset=1"
+        ]
+    );
+}
+
+/// Writes no text that is not short.
+#[derive(Clone)]
+struct Short;
+
+impl thalweg::Serde<String> for Short {
+    fn write(
+        &self,
+        text: &String,
+        out: &mut Vec<u8>,
+    ) -> Result<thalweg::Field, thalweg::SerdeError> {
+        if text.len() > 3 {
+            let reason = format!("`{text}` is too long");
+            return Err(thalweg::SerdeError::Malformed { of: "short text", reason });
+        }
+        Utf8.write(text, out)
+    }
+
+    fn read(&self, bytes: Option<&[u8]>) -> Result<String, thalweg::SerdeError> {
+        Utf8.read(bytes)
+    }
+}
+
+fn writes_short_texts(on_error: OnError) -> TestDriver {
+    let builder = StreamsBuilder::new();
+    let input: Topic<String, String> = Topic::new("in");
+    let twice = builder.stream(&input).flat_map_values(|_, v| [v.clone(), "end".to_owned()]);
+    twice.to(&Topic::<String, String>::with("out", Utf8, Short));
+    let mut config = config(OnError::Fail);
+    config.on_production_error = on_error;
+    TestDriver::new(&builder.build().unwrap(), config).unwrap()
+}
+
+#[test]
+fn result_that_cannot_be_written_goes_to_the_production_handler() {
+    let mut driver = writes_short_texts(OnError::Continue);
+    pipe(&mut driver, "in", &["a=abc@1", "b=long@2"]);
+    assert_eq!(read(&driver, "out"), ["a=abc@1", "a=end@1", "b=end@2"]);
+    let told = letters(&driver);
+    assert!(told[0].starts_with("b=long@2 exception=thalweg.ProductionError message="), "{told:?}");
+    assert_eq!((told.len(), driver.dropped_records()), (1, 1));
+
+    let mut driver = writes_short_texts(OnError::Fail);
+    let input: Text = text("in");
+    let error = driver.input(&input).pipe(some("b"), some("long"), 2).err().unwrap();
+    assert!(error.to_string().contains("FLATMAPVALUES"), "the node in front is named: {error}");
+}
