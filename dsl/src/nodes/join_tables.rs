@@ -37,7 +37,12 @@ impl Needs {
 
     /// Is there enough for a row of the join?
     fn are_met(self, own: bool, other: bool) -> bool {
-        (own || other) && (own || !self.own) && (other || !self.other)
+        match (own, other) {
+            (true, true) => true,
+            (true, false) => !self.other,
+            (false, true) => !self.own,
+            (false, false) => false,
+        }
     }
 
     fn join<A, B, W>(
