@@ -5,8 +5,8 @@ use std::sync::Arc;
 use thalweg_connectors::Datum;
 use thalweg_processor::{Store, TimestampedWindow};
 
-use crate::nodes::session_aggregate::SessionStore;
 use crate::nodes::join_tables::{JoinRows, Needs};
+use crate::nodes::session_aggregate::SessionStore;
 use crate::nodes::table::{RowStore, Switch};
 use crate::nodes::table_compute::Compute;
 use crate::nodes::table_getter::GetterSupplier;

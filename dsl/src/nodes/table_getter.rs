@@ -8,8 +8,8 @@ use thalweg_processor::{
     TimestampedWindow, UsageError,
 };
 
-use super::session_aggregate::SessionStore;
 use super::join_tables::{JoinRows, JoinedGetter, Needs};
+use super::session_aggregate::SessionStore;
 use super::table::RowStore;
 use super::table_compute::Compute;
 use crate::windows::WindowKey;

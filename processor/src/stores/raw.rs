@@ -177,9 +177,10 @@ impl Shared {
         full_key.clear();
         session_key(key, session.0, session.1, &mut full_key);
         if cached {
-            let Self { origin, offset, timestamp, headers, cache, state, .. } = self;
+            let Self { origin, offset, timestamp, headers, cache, state, dead_letters, .. } = self;
             let (origin, offset, timestamp) = (origin.as_ref(), *offset, *timestamp);
-            let by = Toucher { origin, offset, timestamp, headers };
+            let raw = dead_letters.as_ref().map(|letters| &letters.raw);
+            let by = Toucher { origin, offset, timestamp, headers, raw };
             let old = || {
                 let old = state.session_fetch(ix, key, session)?;
                 Ok::<_, NodeError>(old.map(<[u8]>::to_vec))
