@@ -170,6 +170,13 @@ impl Graph {
         }
     }
 
+    /// How long after their end the windows that a node's rows are about wait for late records: the longest grace period of all
+    /// windows upstream. `None` when some of its rows are not about windows.
+    #[track_caller]
+    pub(crate) fn grace_ms(&self, id: NodeId) -> Option<i64> {
+        self.open().grace_ms(id)
+    }
+
     /// Demands equal partition counts of the sources behind these nodes.
     #[track_caller]
     pub(crate) fn copartition(&self, sources: impl IntoIterator<Item = NodeId>) {
@@ -258,6 +265,15 @@ impl Graph {
 }
 
 impl State {
+    fn grace_ms(&self, id: NodeId) -> Option<i64> {
+        let node = &self.nodes[id.0];
+        if node.grace_ms.is_some() {
+            return node.grace_ms;
+        }
+        let parents: Option<Vec<_>> = node.parents.iter().map(|p| self.grace_ms(*p)).collect();
+        parents?.into_iter().max()
+    }
+
     fn next_priority(&mut self) -> u64 {
         self.priorities += 1;
         self.priorities

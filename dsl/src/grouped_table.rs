@@ -189,7 +189,7 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KGroupedTable<K, V> {
     ) -> KTable<K, S> {
         let graph = &self.place.graph;
         let known = Known { key: self.place.serdes.key.clone(), value };
-        let store = store_name(graph, &materialized, prefix);
+        let store = store_name(graph, &materialized, "KTABLE-AGGREGATE-");
         let Kept { store: rows, key, value } = row_store(graph, &store, &materialized, &known);
         let sink = graph.processor_name("KSTREAM-SINK-");
         let source = graph.processor_name("KSTREAM-SOURCE-");

@@ -68,6 +68,7 @@ mod table_ops;
 mod table_rows;
 mod table_source;
 mod table_store;
+mod table_suppress;
 mod windows;
 mod windows_grouped;
 
@@ -82,7 +83,7 @@ pub use marker::{Copartitioned, Keys, KeysInPlace, Rekeyed};
 pub use name::Name;
 pub use options::{
     Consumed, Grouped, IntoGrouped, IntoMaterialized, Joined, Materialized, Produced,
-    Repartitioned, Stores,
+    Repartitioned, Stores, Suppressed, WhenFull,
 };
 pub use session_windows::{SessionWindowedSerde, SessionWindows};
 pub use sessions_grouped::SessionWindowedStream;

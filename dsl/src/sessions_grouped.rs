@@ -219,7 +219,9 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> SessionWindowedStream<K, V, WK
         let (closes, switch) = ((self.windows, self.emit), send_old.clone());
         let supplier = session_aggregate::<K, V, WK, _, _>(fold, closes, rows.clone(), switch);
         let def = self.emit.apply(materialized.apply(rows.def().clone()));
-        let spec = NodeSpec::processor(name, supplier).store(def, materialized.placed);
+        let spec = NodeSpec::processor(name, supplier)
+            .grace_ms(self.windows.retention_ms())
+            .store(def, materialized.placed);
         let Stateful { node, sources } = self.grouping.stateful(&store, spec);
         let serdes = Known::both(Arc::new(SessionWindowedSerde::shared(key)), value);
         let place = Place { graph: graph.clone(), node, sources, serdes, must_repartition: false };

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_connectors::Datum;
+use thalweg_connectors::{Datum, SharedSerde};
 use thalweg_processor::{Store, TimestampedWindow};
 
 use crate::nodes::join_tables::{JoinRows, Needs};
 use crate::nodes::session_aggregate::SessionStore;
+use crate::nodes::suppress::BufferStore;
 use crate::nodes::table::{RowStore, Switch};
 use crate::nodes::table_compute::Compute;
 use crate::nodes::table_getter::GetterSupplier;
@@ -150,5 +151,24 @@ impl<K: Datum, A: Datum, B: Datum, W: Datum> TableRows<K, W> for JoinedRows<K, A
                 left.joined(right, Arc::clone(&self.join), self.needs)
             }
         }
+    }
+}
+
+/// Rows of a table as they are behind a suppression. They come with their old rows in any case.
+pub(crate) struct SuppressedRows<K, V> {
+    pub(crate) parent: SharedRows<K, V>,
+    pub(crate) store: BufferStore<K, V>,
+    pub(crate) key: SharedSerde<K>,
+    pub(crate) value: SharedSerde<V>,
+}
+
+impl<K: Datum, V: Datum> TableRows<K, V> for SuppressedRows<K, V> {
+    fn send_old(&self, force: bool) -> bool {
+        self.parent.send_old(force)
+    }
+
+    fn getter(&self) -> GetterSupplier<K, V> {
+        let (key, value) = (Arc::clone(&self.key), Arc::clone(&self.value));
+        self.parent.getter().suppressed(self.store.clone(), key, value)
     }
 }

@@ -158,7 +158,9 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
         let (closes, switch) = ((windows, self.emit), send_old.clone());
         let supplier = window_aggregate::<K, V, WK, _, _>(fold, closes, rows.clone(), switch);
         let def = self.emit.apply(materialized.apply(rows.def().clone()));
-        let spec = NodeSpec::processor(name, supplier).store(def, materialized.placed);
+        let spec = NodeSpec::processor(name, supplier)
+            .grace_ms(windows.grace_ms())
+            .store(def, materialized.placed);
         let Stateful { node, sources } = self.grouping.stateful(&store, spec);
         let key = Arc::new(TimeWindowedSerde::shared(key, windows.size_ms()));
         let serdes = Known::both(key, value);

@@ -98,7 +98,7 @@ enum Keys {
 impl Keys {
     fn new(shape: StoreShape) -> Self {
         match shape {
-            StoreShape::KeyValue => Self::Written(Vec::new()),
+            StoreShape::KeyValue | StoreShape::Buffer => Self::Written(Vec::new()),
             _ => Self::Windows(IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0))),
         }
     }

@@ -181,6 +181,28 @@ impl Context<'_> {
         }
     }
 
+    /// Hands a record that was kept back to all children, with the origin that it had then; its time and headers are its own.
+    ///
+    /// # Errors
+    /// As for [`forward`](Self::forward).
+    pub fn forward_from<K, V>(
+        &mut self,
+        origin: Option<&RecordMetadata>,
+        record: Record<K, V>,
+    ) -> NodeResult
+    where
+        K: Clone + Send + 'static,
+        V: Clone + Send + 'static,
+    {
+        let shared = &mut self.graph.shared;
+        let topic = |m: &RecordMetadata| TopicPartition::new(Arc::clone(&m.topic), m.partition);
+        let before = mem::replace(&mut shared.origin, origin.map(topic));
+        let offset = mem::replace(&mut shared.offset, origin.map_or(Offset(-1), |m| m.offset));
+        let result = self.forward(record);
+        (self.graph.shared.origin, self.graph.shared.offset) = (before, offset);
+        result
+    }
+
     /// Hands a record to one child, by name.
     ///
     /// # Errors

@@ -153,6 +153,22 @@ pub enum UsageError {
         /// The store.
         store: String,
     },
+    /// A buffer that may not let anything go early is full.
+    #[error(
+        "the buffer of `{node}` is full: it holds {records} records of at most {records_max}, and {bytes} bytes of at most {bytes_max}; raise the limits, or let the oldest go early"
+    )]
+    BufferFull {
+        /// The node.
+        node: Arc<str>,
+        /// Records that wait.
+        records: usize,
+        /// How many may wait.
+        records_max: usize,
+        /// What they count for, in bytes.
+        bytes: usize,
+        /// What they may count for.
+        bytes_max: usize,
+    },
     /// A punctuation interval below 1 ms.
     #[error("a punctuation interval is at least 1 ms")]
     ZeroInterval,

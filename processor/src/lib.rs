@@ -63,8 +63,8 @@ pub use setup::Setup;
 pub use sink::{PartitionerFn, Partitions, SinkDef, TopicExtractorFn};
 pub use source::{Extracted, ExtractorFn, Source, SourceError, TimestampExtractor};
 pub use stores::{
-    Entries, FlushedRows, Handle, KeyValue, Session, SessionEntries, SessionKey, Store, StoreDecl,
-    StoreDef, StoreHandle, StoreSerdes, StoreShape, Timestamped, TimestampedKeyValue,
+    Buffer, Entries, FlushedRows, Handle, KeyValue, Session, SessionEntries, SessionKey, Store,
+    StoreDecl, StoreDef, StoreHandle, StoreSerdes, StoreShape, Timestamped, TimestampedKeyValue,
     TimestampedWindow, Updated, View, Window, WindowEntries, WindowedKey,
 };
 pub use task::{Task, TaskSpec};

@@ -46,6 +46,14 @@ pub trait Node: Send {
         Ok(())
     }
 
+    /// The task is about to commit: log what was kept back until now. Called after all updates have left the record cache.
+    ///
+    /// # Errors
+    /// As for [`process`](Self::process).
+    fn before_commit(&mut self, _context: &mut Context<'_>) -> NodeResult {
+        Ok(())
+    }
+
     /// Names the times this node has to remember over a restart, such as its stream time; read back with
     /// [`Context::remembered`] in [`init`](Self::init).
     fn remember(&self, _facts: &mut dyn FnMut(&'static str, i64)) {}

@@ -99,12 +99,9 @@ impl Task {
     pub fn init(&mut self, output: &mut Collector, now: Timestamp) -> Result<(), TaskError> {
         self.graph.shared.wall_time = now;
         self.contained(|task| {
-            for ix in 0..task.graph.slots.len() {
-                if task.graph.slots[ix].node.is_some() {
-                    task.visit(NodeIx(ix as u32), output, |node, context| node.init(context))?;
-                }
-            }
-            Ok(())
+            task.each_node(|task, node| {
+                task.visit(node, output, |node, context| node.init(context))
+            })
         })
     }
 
@@ -175,12 +172,31 @@ impl Task {
         Ok(ran)
     }
 
-    /// Sends what waits in record caches downstream, store by store in topology order, until nothing waits.
+    /// Sends what waits in record caches downstream, store by store in topology order, until nothing waits; then lets the nodes log
+    /// what they kept back.
     ///
     /// # Errors
     /// Whatever a node reports.
     pub fn flush_caches(&mut self, output: &mut Collector) -> Result<(), TaskError> {
-        self.contained(|task| task.flush_all(output))
+        self.contained(|task| {
+            task.flush_all(output)?;
+            task.each_node(|task, node| {
+                task.visit(node, output, |node, context| node.before_commit(context))
+            })
+        })
+    }
+
+    /// Does something with each node that is at home.
+    fn each_node(
+        &mut self,
+        mut work: impl FnMut(&mut Self, NodeIx) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        for ix in 0..self.graph.slots.len() {
+            if self.graph.slots[ix].node.is_some() {
+                work(self, NodeIx(ix as u32))?;
+            }
+        }
+        Ok(())
     }
 
     fn flush_all(&mut self, output: &mut Collector) -> Result<(), TaskError> {

@@ -22,6 +22,7 @@ pub(crate) struct NodeSpec {
     pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
     pub(super) connected: Vec<String>,
     pub(super) named_without_number: bool,
+    pub(super) grace_ms: Option<i64>,
 }
 
 /// What a node does to a stream, as far as an optimizer must know.
@@ -77,6 +78,7 @@ impl NodeSpec {
             stores: Vec::new(),
             connected: Vec::new(),
             named_without_number: false,
+            grace_ms: None,
         }
     }
 
@@ -128,6 +130,13 @@ impl NodeSpec {
         self
     }
 
+    /// Says how long after their end its windows wait for late records: then they are closed.
+    #[must_use]
+    pub(crate) fn grace_ms(mut self, grace_ms: i64) -> Self {
+        self.grace_ms = Some(grace_ms);
+        self
+    }
+
     /// Makes it a repartition topic.
     #[must_use]
     pub(crate) fn repartition(mut self, role: RepartitionRole) -> Self {
@@ -156,6 +165,7 @@ pub(super) struct GraphNode {
     pub(super) stores: Vec<(StoreDef, Option<StoreType>)>,
     pub(super) connected: Vec<String>,
     pub(super) named_without_number: bool,
+    pub(super) grace_ms: Option<i64>,
     /// Taken when it is written.
     pub(super) write: Option<Write>,
 }
@@ -174,6 +184,7 @@ impl GraphNode {
             stores: spec.stores,
             connected: spec.connected,
             named_without_number: spec.named_without_number,
+            grace_ms: spec.grace_ms,
             write: Some(spec.write),
         }
     }

@@ -2,11 +2,14 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod aggregate_fold;
+pub(crate) mod change_buffer;
 pub(crate) mod closing;
+pub(crate) mod dirty_keys;
 pub(crate) mod join_table;
 pub(crate) mod join_tables;
 pub(crate) mod session_aggregate;
 pub(crate) mod session_fold;
+pub(crate) mod suppress;
 pub(crate) mod table;
 pub(crate) mod table_change;
 pub(crate) mod table_compute;

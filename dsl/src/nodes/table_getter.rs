@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_connectors::{Datum, Timestamp};
+use thalweg_connectors::{Datum, SharedSerde, Timestamp};
 use thalweg_processor::{
     Context, Handle, NodeResult, Session, Setup, Store, Timestamped, TimestampedKeyValue,
     TimestampedWindow, UsageError,
@@ -10,6 +10,7 @@ use thalweg_processor::{
 
 use super::join_tables::{JoinRows, JoinedGetter, Needs};
 use super::session_aggregate::SessionStore;
+use super::suppress::{BufferStore, SuppressedGetter};
 use super::table::RowStore;
 use super::table_compute::Compute;
 use crate::windows::WindowKey;
@@ -104,6 +105,24 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> GetterSupplier<K, V> 
             Ok(Box::new(JoinedGetter { own, other, join, needs }))
         };
         GetterSupplier { make: Arc::new(make), stores }
+    }
+
+    /// From the rows of this table as they are behind a suppression.
+    pub(crate) fn suppressed(
+        self,
+        store: BufferStore<K, V>,
+        key: SharedSerde<K>,
+        value: SharedSerde<V>,
+    ) -> Self {
+        let mut stores = vec![Arc::from(store.name())];
+        stores.extend(self.stores);
+        let parent = self.make;
+        let make = move |setup: &mut Setup<'_>| -> Result<Box<dyn Getter<K, V>>, UsageError> {
+            let (parent, buffer) = (parent(setup)?, setup.store(&store)?);
+            let (key, value) = (Arc::clone(&key), Arc::clone(&value));
+            Ok(Box::new(SuppressedGetter { parent, buffer, key, value }))
+        };
+        Self { make: Arc::new(make), stores }
     }
 
     /// The stores that the reading node has to be connected to.

@@ -7,6 +7,7 @@ mod materialized;
 mod produced;
 mod repartitioned;
 mod stores;
+mod suppressed;
 
 pub use consumed::Consumed;
 pub use grouped::{Grouped, IntoGrouped};
@@ -16,6 +17,7 @@ pub use produced::Produced;
 pub(crate) use produced::Target;
 pub use repartitioned::Repartitioned;
 pub use stores::Stores;
+pub use suppressed::{Suppressed, WhenFull};
 
 /// Setters of the serdes that every option with a field `serdes` has.
 macro_rules! serde_setters {

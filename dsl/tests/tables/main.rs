@@ -10,6 +10,7 @@ mod names;
 mod regrouping;
 mod sessions;
 mod support;
+mod suppression;
 mod table_joins;
 mod tables;
 mod windows;

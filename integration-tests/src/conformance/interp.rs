@@ -12,6 +12,7 @@
 //! | `grouping` | grouping and windows |
 //! | `aggregating` | count, reduce, aggregate |
 //! | `joining`, `table_joining` | joins |
+//! | `suppressing` | suppression |
 //! | `processing` | custom processors |
 
 mod aggregating;
@@ -22,6 +23,7 @@ mod processing;
 mod routing;
 mod sources;
 mod stateless;
+mod suppressing;
 mod table_joining;
 
 use std::cell::RefCell;
@@ -155,6 +157,7 @@ impl Interpreter {
             "count" | "reduce" | "aggregate" => self.aggregating(step),
             "stream_table_join" => self.joining(step),
             "table_join" => self.table_joining(step),
+            "suppress" => self.suppressing(step),
             "process" | "process_values" => self.processing(step),
             other => Err(unsupported(format_args!("step `{other}`")).into()),
         }

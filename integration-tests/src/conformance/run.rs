@@ -239,7 +239,7 @@ impl Run<'_> {
 
     fn is_windowed(&self, store: &str) -> Result<bool, Fault> {
         let def = self.driver.store_def(store).map_err(|e| Fault::scenario(e.to_string()))?;
-        Ok(!matches!(def.shape, StoreShape::KeyValue))
+        Ok(matches!(def.shape, StoreShape::Window { .. }))
     }
 
     fn dump(&mut self, name: &str) -> Result<StoreDump, Fault> {

@@ -22,6 +22,8 @@ pub struct LocalStore(pub(crate) usize);
 pub enum StoreShape {
     /// One value per key.
     KeyValue,
+    /// Updates that wait, by key. Logged when the task commits, in the format of Kafka Streams' buffers.
+    Buffer,
     /// Values per key and window start.
     Window {
         /// How long a window can be read after its start, in ms of stream time.
@@ -127,7 +129,7 @@ impl StoreDef {
             StoreShape::Session { retention_ms } => {
                 (format!("{retention_ms} ms"), String::new(), false)
             }
-            StoreShape::KeyValue => (String::new(), String::new(), false),
+            StoreShape::KeyValue | StoreShape::Buffer => (String::new(), String::new(), false),
         };
         let is = |is: bool| if is { "on" } else { "off" }.to_owned();
         let place = if self.persistent { "persistent" } else { "in memory" };
@@ -149,6 +151,7 @@ impl StoreDef {
     /// What messages call it.
     pub fn kind_name(&self) -> &'static str {
         match (self.shape, self.timestamped) {
+            (StoreShape::Buffer, _) => "buffer",
             (StoreShape::KeyValue, false) => "key-value store",
             (StoreShape::KeyValue, true) => "timestamped key-value store",
             (StoreShape::Window { .. }, false) => "window store",
@@ -175,12 +178,12 @@ impl StoreDef {
             if self.persistent { spec } else { spec.exact_expiry() }
         };
         let kind = match self.shape {
-            StoreShape::KeyValue => StoreKind::KeyValue,
             StoreShape::Session { retention_ms } => {
                 // A session stays open, and has to be found, up to and including the end of its retention.
                 let more = i64::from(semantics != Semantics::Java);
                 StoreKind::Session(kept(retention_ms.saturating_add(more)))
             }
+            StoreShape::KeyValue | StoreShape::Buffer => StoreKind::KeyValue,
             StoreShape::Window { retention_ms, retain_duplicates, .. } => {
                 let spec = kept(retention_ms);
                 StoreKind::Window(if retain_duplicates { spec.retain_duplicates() } else { spec })

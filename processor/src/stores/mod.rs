@@ -5,8 +5,9 @@
 //! | `def` | a store as the topology keeps it |
 //! | `decl` | [`Store`]: the declared value, its handle and its view |
 //! | `raw` | the one way every write takes: overlay, record cache, changelog |
-//! | `key_value`, `window`, `session`, `by_time` | what can be done with an opened store |
+//! | `key_value`, `window`, `session`, `by_time`, `buffer` | what can be done with an opened store |
 
+mod buffer;
 mod by_time;
 mod decl;
 mod def;
@@ -15,6 +16,7 @@ mod raw;
 mod session;
 mod window;
 
+pub use buffer::Buffer;
 pub use decl::{
     FlushedRows, Handle, KeyValue, Session, Store, StoreDecl, StoreHandle, Timestamped,
     TimestampedKeyValue, TimestampedWindow, Updated, View, Window,

@@ -220,8 +220,8 @@ pub(crate) fn flush_entry(
 ) -> NodeResult<Option<Vec<u8>>> {
     let TaskStore { ix, shape, timestamped, changelog, owner, .. } = shared.stores[store.0];
     let local = match shape {
-        StoreShape::KeyValue => shared.state.get(ix, key)?.map(<[u8]>::to_vec),
         StoreShape::Window { .. } | StoreShape::Session { .. } => dirty.newest.take(),
+        StoreShape::KeyValue | StoreShape::Buffer => shared.state.get(ix, key)?.map(<[u8]>::to_vec),
     };
     if owner.is_some() && local.is_none() && dirty.old.is_none() {
         return Ok(None);

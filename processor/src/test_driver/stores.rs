@@ -186,7 +186,7 @@ fn dump(
 ) -> Result<(), TaskError> {
     let state = task.state();
     match shape {
-        StoreShape::KeyValue => {
+        StoreShape::KeyValue | StoreShape::Buffer => {
             let mut entries = state.range(ix, &KeyRange::all(), Direction::Forward)?;
             while let Some((key, local)) = entries.next_entry()? {
                 entry(key, (None, None), local);

@@ -97,7 +97,7 @@ pub(crate) fn changelog_config(def: &StoreDef) -> BTreeMap<String, String> {
         config.insert(key.to_owned(), value.to_owned());
     };
     match def.shape {
-        StoreShape::KeyValue => set("cleanup.policy", "compact"),
+        StoreShape::KeyValue | StoreShape::Buffer => set("cleanup.policy", "compact"),
         StoreShape::Window { retention_ms, retain_duplicates, .. } => {
             let kept = retention_ms.saturating_add(ADDITIONAL_RETENTION_MS);
             set("retention.ms", &kept.to_string());

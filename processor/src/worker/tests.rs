@@ -9,7 +9,6 @@ mod failures;
 mod generations;
 mod group;
 mod limits;
-mod opening;
 mod order;
 mod panics;
 mod restore;

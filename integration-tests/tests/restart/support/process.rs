@@ -78,15 +78,10 @@ impl Process {
         self.seen.push(line);
     }
 
-    /// What it answers, status and body, once it serves anything.
-    pub(crate) fn get(&mut self, path: &str) -> Option<(u16, String)> {
-        self.watch_until(Instant::now());
-        get(self.address.as_deref()?, path)
-    }
-
     /// Its numbers, once it serves them.
     pub(crate) fn numbers(&mut self) -> Option<Numbers> {
-        let (_, text) = self.get("/metrics")?;
+        self.watch_until(Instant::now());
+        let text = get(self.address.as_deref()?, "/metrics")?;
         let sum = |name: &str| -> u64 {
             let samples = text
                 .lines()
@@ -188,14 +183,13 @@ impl Ended {
     }
 }
 
-/// Status and body of an answer; nothing when the process does not answer (any more).
-fn get(address: &str, path: &str) -> Option<(u16, String)> {
+/// The body of an answer; nothing when the process does not answer (any more).
+fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
 }
