@@ -40,7 +40,8 @@ impl<K: Datum, V: Datum> Grouping<K, V> {
         Self { place, name: options.name, repartition: Arc::default() }
     }
 
-    /// Adds an aggregation: its node takes `Record<K, V>`, in which a null key is possible only without a repartition topic.
+    /// Adds an aggregation: its node takes `Record<K, V>`, in which a null key is possible: without a repartition
+    /// topic, and with one that a left join uses too.
     ///
     /// `store` names the repartition topic when the grouping has no name.
     #[track_caller]

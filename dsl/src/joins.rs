@@ -141,7 +141,9 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         let getter = table.rows.getter();
         let stores: Vec<String> = getter.stores().iter().map(ToString::to_string).collect();
         let supplier = table_join::<K, V, T, W, _>(getter, join, unmatched);
-        let spec = NodeSpec::processor(name, supplier).connect(stores);
+        let spec = NodeSpec::processor(name, supplier)
+            .connect(stores)
+            .joins_null_keys(unmatched == Unmatched::Join);
         let serdes = options.serdes.or(&place.serdes).key_only();
         let joined = place.then(spec, serdes);
         KStream::at(Place { sources, ..joined })

@@ -21,7 +21,8 @@ pub(crate) fn prefix(name: &Name, generate: impl FnOnce() -> String) -> String {
     name.given().map_or_else(generate, |given| given.to_string())
 }
 
-/// A repartition topic that is about to be added: a filter of null keys, a sink, and a source behind it.
+/// A repartition topic that is about to be added: a filter, a sink, and a source behind it. The filter leaves null keys out, unless a
+/// node further down joins them (KIP-962).
 pub(crate) struct Repartition<K, V> {
     graph: Graph,
     role: RepartitionRole,
@@ -49,7 +50,7 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
             filter = format!("{topic}-filter");
             source = format!("{topic}-source");
         }
-        let role = RepartitionRole { topic, filter, sink, optimizable: true };
+        let role = RepartitionRole { topic, filter, sink, optimizable: true, null_keys: false };
         let graph = graph.clone();
         Self { graph, role, source, serdes, partitions: None, partitioner: None }
     }
@@ -97,18 +98,19 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
         }
         let extractor = TimestampExtractor::Policy(TimestampPolicy::FailOnInvalid);
         let source = SourceDef::new(vec![internal], (key, value), extractor, None);
-        let not_null = stateless(|record: Record<K, V>, context: &mut Context<'_>| {
-            match record.key.is_null() {
-                true => Ok(()),
-                false => context.forward(record),
-            }
-        });
         let (partitions, (target, supplier)) =
             (InternalTopic { partitions: self.partitions }, sink.build());
         let spec = NodeSpec::custom(self.source, move |w: &mut Writer<'_>| {
             let role = w.repartition.expect("a repartition node has the names of its parts");
             w.topology.add_internal_topic(&role.topic, partitions)?;
-            w.topology.add_processor(&role.filter, not_null, w.parents)?;
+            let null_keys = role.null_keys;
+            let filter = stateless(move |record: Record<K, V>, context: &mut Context<'_>| {
+                match record.key.is_null() && !null_keys {
+                    true => Ok(()),
+                    false => context.forward(record),
+                }
+            });
+            w.topology.add_processor(&role.filter, filter, w.parents)?;
             w.topology.add_sink(&role.sink, target, supplier, &[&role.filter])?;
             w.topology.add_source(w.name, source).map(drop)
         });

@@ -11,8 +11,9 @@ use thalweg_integration_tests::conformance::{
 
 fn scenarios() -> Vec<Scenario> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/scenarios");
-    let files: Vec<PathBuf> = scenario_files(&[root]).unwrap();
-    assert_eq!(files.len(), 272, "the scenarios of the format are all there");
+    let files: Vec<PathBuf> = scenario_files(std::slice::from_ref(&root)).unwrap();
+    let of_the_format = files.iter().filter(|file| file.parent() == Some(&root));
+    assert_eq!(of_the_format.count(), 272, "the scenarios of the format are all there");
     files
         .iter()
         .map(|file| Scenario::read(file).unwrap_or_else(|fault| panic!("{fault}")))

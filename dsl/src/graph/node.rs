@@ -23,6 +23,7 @@ pub(crate) struct NodeSpec {
     pub(super) connected: Vec<String>,
     pub(super) named_without_number: bool,
     pub(super) grace_ms: Option<i64>,
+    pub(super) joins_null_keys: bool,
 }
 
 /// What a node does to a stream, as far as an optimizer must know.
@@ -50,6 +51,8 @@ pub(crate) struct RepartitionRole {
     pub(crate) sink: String,
     /// May the optimizer move and merge it? Not one that the user placed.
     pub(crate) optimizable: bool,
+    /// Records with a null key go through it: a node further down joins them.
+    pub(crate) null_keys: bool,
 }
 
 /// What makes two sources the same one.
@@ -79,6 +82,7 @@ impl NodeSpec {
             connected: Vec::new(),
             named_without_number: false,
             grace_ms: None,
+            joins_null_keys: false,
         }
     }
 
@@ -120,6 +124,13 @@ impl NodeSpec {
     #[must_use]
     pub(crate) fn named_without_number(mut self) -> Self {
         self.named_without_number = true;
+        self
+    }
+
+    /// Tells that records with a null key have a result here, so that no repartition topic above leaves them out.
+    #[must_use]
+    pub(crate) fn joins_null_keys(mut self, does: bool) -> Self {
+        self.joins_null_keys = does;
         self
     }
 
@@ -166,6 +177,7 @@ pub(super) struct GraphNode {
     pub(super) connected: Vec<String>,
     pub(super) named_without_number: bool,
     pub(super) grace_ms: Option<i64>,
+    pub(super) joins_null_keys: bool,
     /// Taken when it is written.
     pub(super) write: Option<Write>,
 }
@@ -185,6 +197,7 @@ impl GraphNode {
             connected: spec.connected,
             named_without_number: spec.named_without_number,
             grace_ms: spec.grace_ms,
+            joins_null_keys: spec.joins_null_keys,
             write: Some(spec.write),
         }
     }

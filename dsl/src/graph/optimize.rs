@@ -82,6 +82,7 @@ impl State {
             sink: format!("{topic}-sink"),
             topic: topic.clone(),
             optimizable: true,
+            null_keys: false,
         };
         let priority = self.nodes[change.0].priority;
         self.nodes.push(GraphNode::merged(format!("{topic}-source"), priority, role, write));

@@ -1,7 +1,7 @@
 //! Writing the graph: in the order of build priorities, each node after all its parents.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use thalweg_processor::{StoreDef, Topology, TopologyBuilder, TopologyError};
 
@@ -41,6 +41,7 @@ impl State {
         if config.optimizations.contains(&Optimization::MergeRepartitionTopics) {
             replaced.extend(self.merge_repartitions());
         }
+        self.let_null_keys_through();
         if config.explicit_names {
             let generated = std::mem::take(&mut self.generated).into_iter();
             let refused = generated.map(|(what, name)| TopologyError::GeneratedName { what, name });
@@ -53,6 +54,22 @@ impl State {
             return Err(BuildError::new(self.errors));
         }
         topology.build().map_err(|e| BuildError::new(vec![e]))
+    }
+
+    /// Repartition topics above a node that joins null keys, however far, let them through.
+    fn let_null_keys_through(&mut self) {
+        let mut below: Vec<NodeId> = (0..self.nodes.len())
+            .map(NodeId)
+            .filter(|id| self.nodes[id.0].joins_null_keys)
+            .collect();
+        let mut seen: BTreeSet<NodeId> = below.iter().copied().collect();
+        while let Some(id) = below.pop() {
+            if let Some(role) = &mut self.nodes[id.0].repartition {
+                role.null_keys = true;
+            }
+            let parents = self.nodes[id.0].parents.iter();
+            below.extend(parents.filter(|parent| seen.insert(**parent)));
+        }
     }
 
     fn write_nodes(&mut self, topology: &mut TopologyBuilder, config: &BuildConfig) {

@@ -9,7 +9,8 @@ use crate::options::Repartitioned;
 use crate::repartition::{Repartition, prefix};
 
 impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
-    /// Sends the stream through a topic of its own, so that equal keys meet in one partition. Records with a null key are left out.
+    /// Sends the stream through a topic of its own, so that equal keys meet in one partition. Records with a null key are left out,
+    /// unless a left or outer join further down has results for them (KIP-962).
     ///
     /// Grouping and joining do this by themselves where it is needed; this is for a partition count or a partitioner of your choice.
     ///
