@@ -75,7 +75,8 @@ pub struct TimedEntry {
 
 impl TaskState {
     /// Reads up to `max` entries of a store with a time index, in the order of time: windows that start, or sessions that end, from
-    /// `from_ms` to `to_ms`, both included. Fewer than `max` mean that there are no more; else the cursor says where to go on, also
+    /// `from_ms` to `to_ms`, both included; of sessions also those that are out of retention and not removed yet, as in Kafka
+    /// Streams' RocksDB store. Fewer than `max` mean that there are no more; else the cursor says where to go on, also
     /// when the store was written in between.
     ///
     /// # Errors
@@ -88,7 +89,11 @@ impl TaskState {
         max: usize,
     ) -> Result<Vec<TimedEntry>, StateError> {
         let (spec, sessions, progress) = self.indexed(store)?;
-        let from_ms = from_ms.max(progress.readable_from_ms(spec));
+        let earliest_ms = match sessions {
+            true => progress.kept_from_ms(spec),
+            false => progress.windows_from_ms(spec),
+        };
+        let from_ms = from_ms.max(earliest_ms);
         let to_ms = to_ms.min(progress.observed_ms());
         if from_ms > to_ms {
             return Ok(Vec::new());

@@ -97,6 +97,21 @@ impl Progress {
         self.observed_ms.saturating_sub(spec.retention_ms).saturating_add(1).max(0)
     }
 
+    /// The earliest window that can be read. Kafka Streams' RocksDB store that is in the order of time keeps one millisecond more than
+    /// all its others.
+    pub(crate) fn windows_from_ms(self, spec: WindowSpec) -> i64 {
+        let one_more = i64::from(spec.time_index && !spec.exact_expiry);
+        (self.readable_from_ms(spec) - one_more).max(0)
+    }
+
+    /// The earliest session end that is still kept, whether it is out of retention or not.
+    pub(crate) fn kept_from_ms(self, spec: WindowSpec) -> i64 {
+        match spec.exact_expiry {
+            true => self.readable_from_ms(spec),
+            false => self.first_segment(spec) * spec.segment_ms,
+        }
+    }
+
     /// The first segment that is kept.
     fn first_segment(self, spec: WindowSpec) -> i64 {
         self.observed_ms.saturating_sub(spec.retention_ms).max(0) / spec.segment_ms
@@ -198,7 +213,7 @@ impl TaskState {
         start_ms: i64,
     ) -> Result<Option<&[u8]>, StateError> {
         let spec = self.window_spec(store)?;
-        if start_ms < self.store(store)?.progress.readable_from_ms(spec) {
+        if start_ms < self.store(store)?.progress.windows_from_ms(spec) {
             return Ok(None);
         }
         self.key.clear();
@@ -282,7 +297,7 @@ impl TaskState {
     ) -> Result<WindowIter<'_>, StateError> {
         let spec = self.window_spec(store)?;
         let progress = self.store(store)?.progress;
-        let from_ms = from_ms.max(progress.readable_from_ms(spec));
+        let from_ms = from_ms.max(progress.windows_from_ms(spec));
         let to_ms = to_ms.min(progress.observed_ms);
         // Nothing starts after the observed stream time, so there are only a few segments to visit.
         let segments =
