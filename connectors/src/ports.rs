@@ -179,6 +179,19 @@ pub trait Consumer: Send {
         isolation: Isolation,
     ) -> PortResult<BTreeMap<TopicPartition, Offset>>;
 
+    /// Where partitions end, as [`end_offsets`](Self::end_offsets), without waiting for a broker: a call asks, a later one hears
+    /// the answer, of the partitions that were asked about. `None` until it is there. An embedded backend answers at once.
+    ///
+    /// # Errors
+    /// As for [`end_offsets`](Self::end_offsets); the next call asks anew.
+    fn look_at_ends(
+        &mut self,
+        partitions: &[TopicPartition],
+        isolation: Isolation,
+    ) -> PortResult<Option<BTreeMap<TopicPartition, Offset>>> {
+        self.end_offsets(partitions, isolation).map(Some)
+    }
+
     /// The first offset whose record is not older than the time; partitions without one are left out.
     ///
     /// # Errors
@@ -335,6 +348,17 @@ pub trait Admin: Send {
     /// When the backend cannot.
     fn delete_records(&mut self, before: &BTreeMap<TopicPartition, Offset>) -> PortResult<()>;
 
+    /// The same without waiting for a broker: how it went, the next call tells. An embedded backend does it at once.
+    ///
+    /// # Errors
+    /// Those of the call before; what is asked now is on its way nevertheless.
+    fn begin_delete_records(
+        &mut self,
+        before: &BTreeMap<TopicPartition, Offset>,
+    ) -> PortResult<()> {
+        self.delete_records(before)
+    }
+
     /// Deletes topics; one that is not there is fine.
     ///
     /// # Errors
@@ -378,6 +402,12 @@ pub trait Membership: Send {
 
     /// Who this member is now, for fencing.
     fn metadata(&self) -> GroupMetadata;
+
+    /// The generation that [`poll`](Self::poll) told of last; `None` before the first, and after this member was dropped.
+    fn generation(&self) -> Option<i32>;
+
+    /// Is more work meant for this member than [`poll`](Self::poll) has told it to take up? Others have to give it up first.
+    fn awaits_more(&self) -> bool;
 
     /// Pins the generation for a commit: until [`let_go`](Self::let_go) the member takes part in no new sharing, so that the
     /// generation told here stays the current one, and with it what this member owns.

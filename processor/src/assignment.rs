@@ -17,6 +17,8 @@ pub(crate) struct News {
     pub(crate) revoked: Vec<TaskId>,
     /// Drop these.
     pub(crate) lost: Vec<TaskId>,
+    /// The group has shared its work anew, whether that changed anything here or not.
+    pub(crate) is_rebalanced: bool,
 }
 
 /// Membership and what has been heard but not carried out yet.
@@ -28,6 +30,8 @@ pub(crate) struct Assignment {
     outside: bool,
     /// Revoked, not released yet.
     revoked: Vec<TaskId>,
+    /// The generation that was last heard of.
+    heard: Option<i32>,
 }
 
 fn task(share: &Share) -> TaskId {
@@ -42,7 +46,8 @@ impl Assignment {
     /// Joins the group.
     pub(crate) fn join(backend: SharedBackend, options: MembershipOptions) -> PortResult<Self> {
         let membership = backend.membership(&options)?;
-        Ok(Self { backend, options, membership, outside: false, revoked: Vec::new() })
+        let (outside, revoked, heard) = (false, Vec::new(), None);
+        Ok(Self { backend, options, membership, outside, revoked, heard })
     }
 
     /// What changed; what was revoked and is not released yet is told again.
@@ -53,11 +58,18 @@ impl Assignment {
         }
         let event = self.membership.poll()?;
         self.revoked.extend(event.revoked.iter().map(task));
+        let before = mem::replace(&mut self.heard, self.membership.generation());
         Ok(News {
+            is_rebalanced: self.heard.is_some() && self.heard != before,
             assigned: event.assigned.iter().map(task).collect(),
             revoked: self.revoked.clone(),
             lost: event.lost.iter().map(task).collect(),
         })
+    }
+
+    /// Does the worker have all that is meant for it? Not while it is outside of its group.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.heard.is_some() && !self.outside && !self.membership.awaits_more()
     }
 
     /// The revoked tasks are given up: their last commit has ended.

@@ -58,12 +58,34 @@ impl StreamsState {
 }
 
 /// An input partition, as its worker sees it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PartitionCell {
+    /// Negative while it is not known; so is the end.
     pub(crate) position: AtomicI64,
     pub(crate) end: AtomicI64,
     pub(crate) consumed: AtomicU64,
     pub(crate) rate_per_1000_s: AtomicU64,
+}
+
+impl PartitionCell {
+    fn new() -> Self {
+        let (unknown, none) = (|| AtomicI64::new(-1), || AtomicU64::new(0));
+        Self { position: unknown(), end: unknown(), consumed: none(), rate_per_1000_s: none() }
+    }
+}
+
+/// Work that went from one member of the group to another.
+#[derive(Debug, Default)]
+pub(crate) struct Moved {
+    tasks: AtomicU64,
+    partitions: AtomicU64,
+}
+
+impl Moved {
+    pub(crate) fn add(&self, tasks: usize, partitions: usize) {
+        self.tasks.fetch_add(tasks as u64, Relaxed);
+        self.partitions.fetch_add(partitions as u64, Relaxed);
+    }
 }
 
 /// The restore of one store.
@@ -97,9 +119,10 @@ pub struct Metrics {
     commit_last_us: AtomicU64,
     commit_max_us: AtomicU64,
     commit_total_us: AtomicU64,
-    pub(crate) assigned: AtomicU64,
-    pub(crate) revoked: AtomicU64,
-    pub(crate) lost: AtomicU64,
+    pub(crate) rebalances: AtomicU64,
+    pub(crate) assigned: Moved,
+    pub(crate) revoked: Moved,
+    pub(crate) lost: Moved,
     pub(crate) recoveries: AtomicU64,
     partitions: Mutex<BTreeMap<TopicPartition, Arc<PartitionCell>>>,
     restores: Mutex<BTreeMap<RestoreKey, (TopicPartition, Arc<RestoreCell>)>>,
@@ -124,9 +147,10 @@ impl Metrics {
             commit_last_us: AtomicU64::new(0),
             commit_max_us: AtomicU64::new(0),
             commit_total_us: AtomicU64::new(0),
-            assigned: AtomicU64::new(0),
-            revoked: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
+            rebalances: AtomicU64::new(0),
+            assigned: Moved::default(),
+            revoked: Moved::default(),
+            lost: Moved::default(),
             recoveries: AtomicU64::new(0),
             partitions: Mutex::new(BTreeMap::new()),
             restores: Mutex::new(BTreeMap::new()),
@@ -162,14 +186,28 @@ impl Metrics {
         self.commit_total_us.fetch_add(us, Relaxed);
     }
 
+    /// The cell of an input partition that a worker takes up.
     pub(crate) fn partition(&self, tp: &TopicPartition) -> Arc<PartitionCell> {
-        let mut partitions = locked(&self.partitions);
-        Arc::clone(partitions.entry(tp.clone()).or_default())
+        let cell = Arc::new(PartitionCell::new());
+        locked(&self.partitions).insert(tp.clone(), Arc::clone(&cell));
+        cell
     }
 
-    /// Forgets input partitions that another process reads now.
-    pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
-        locked(&self.partitions).retain(|tp, _| !partitions.contains(tp));
+    /// Forgets an input partition that its worker has given up, unless another worker has taken it up already.
+    pub(crate) fn forget(&self, tp: &TopicPartition, cell: &Arc<PartitionCell>) {
+        let mut partitions = locked(&self.partitions);
+        if partitions.get(tp).is_some_and(|current| Arc::ptr_eq(current, cell)) {
+            partitions.remove(tp);
+        }
+    }
+
+    /// Nothing is left to restore for a task that its worker has given up.
+    pub(crate) fn forget_restores(&self, task: TaskId) {
+        for ((of, _), (_, cell)) in &*locked(&self.restores) {
+            if *of == task {
+                cell.remaining.store(0, Relaxed);
+            }
+        }
     }
 
     pub(crate) fn restore(
@@ -215,9 +253,13 @@ impl Metrics {
                 max: micros(&self.commit_max_us),
                 total: micros(&self.commit_total_us),
             },
-            tasks_assigned: self.assigned.load(Relaxed),
-            tasks_revoked: self.revoked.load(Relaxed),
-            tasks_lost: self.lost.load(Relaxed),
+            rebalances: self.rebalances.load(Relaxed),
+            tasks_assigned: self.assigned.tasks.load(Relaxed),
+            tasks_revoked: self.revoked.tasks.load(Relaxed),
+            tasks_lost: self.lost.tasks.load(Relaxed),
+            partitions_assigned: self.assigned.partitions.load(Relaxed),
+            partitions_revoked: self.revoked.partitions.load(Relaxed),
+            partitions_lost: self.lost.partitions.load(Relaxed),
             recoveries: self.recoveries.load(Relaxed),
             partitions: partitions
                 .iter()
@@ -252,13 +294,13 @@ pub struct CommitLatency {
 /// An input partition.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PartitionMetrics {
-    /// The next offset to process.
+    /// The next offset to process; -1 until its task has been opened.
     pub position: i64,
-    /// The last stable offset when it was last looked at.
+    /// The last stable offset when it was last looked at; -1 until then, which is at most `metrics_interval` later.
     pub end: i64,
-    /// Offsets between the two.
-    pub lag: u64,
-    /// Records processed by this process.
+    /// Offsets between the two; `None` while one of them is not known.
+    pub lag: Option<u64>,
+    /// Records read by the worker that has the partition since it took it up.
     pub consumed: u64,
     /// Records per second, over the last interval of at least a second.
     pub rate: f64,
@@ -270,7 +312,7 @@ impl PartitionMetrics {
         Self {
             position,
             end,
-            lag: u64::try_from(end - position).unwrap_or(0),
+            lag: (position >= 0 && end >= 0).then(|| u64::try_from(end - position).unwrap_or(0)),
             consumed: cell.consumed.load(Relaxed),
             rate: cell.rate_per_1000_s.load(Relaxed) as f64 / 1000.0,
         }
@@ -312,12 +354,20 @@ pub struct MetricsSnapshot {
     pub commits: u64,
     /// How long they took.
     pub commit_latency: CommitLatency,
+    /// How often the group shared its work anew, counted by each worker of this process.
+    pub rebalances: u64,
     /// Tasks taken up.
     pub tasks_assigned: u64,
     /// Tasks given up for another member.
     pub tasks_revoked: u64,
     /// Tasks lost without a chance to commit.
     pub tasks_lost: u64,
+    /// Input partitions of the tasks taken up.
+    pub partitions_assigned: u64,
+    /// Input partitions of the tasks given up.
+    pub partitions_revoked: u64,
+    /// Input partitions of the tasks lost.
+    pub partitions_lost: u64,
     /// How often workers went back to the last commit.
     pub recoveries: u64,
     /// Input partitions.

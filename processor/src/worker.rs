@@ -102,6 +102,8 @@ pub(crate) struct Worker {
     commit_at: Duration,
     /// Since when a commit waits for the group.
     deferred_since: Option<Duration>,
+    /// When tasks that could not be opened are tried again.
+    open_at: Duration,
     purge_at: Duration,
     sampled_at: Duration,
     /// Since when it has failed without a commit in between.
@@ -143,6 +145,7 @@ impl Worker {
             busy: true,
             commit_at: now + around.config.commit_interval(),
             deferred_since: None,
+            open_at: now,
             purge_at: now + around.config.purge_interval,
             sampled_at: now,
             failing_since: None,
@@ -184,22 +187,23 @@ impl Worker {
     /// Carries out what is heard of the group.
     fn follow_group(&mut self) -> Phase {
         let news = self.assignment.poll()?;
-        let metrics = &self.around.metrics;
-        publish::count(&metrics.assigned, news.assigned.len() as u64);
-        publish::count(&metrics.lost, news.lost.len() as u64);
-        for id in news.assigned {
-            tracing::info!(worker = self.index, task = %id, "task assigned");
-            let slot = self.new_slot(id);
-            self.slots.insert(id, slot);
+        if news.is_rebalanced {
+            publish::count(&self.around.metrics.rebalances, 1);
         }
+        for id in &news.assigned {
+            tracing::info!(worker = self.index, task = %id, "task assigned");
+            let slot = self.new_slot(*id);
+            self.slots.insert(*id, slot);
+        }
+        self.count_moved(|metrics| &metrics.assigned, &news.assigned);
         if !news.lost.is_empty() {
             self.lose(&news.lost)?;
         }
         // Not given up before the last commit: it is told again.
         if !news.revoked.is_empty() && self.commit()? != Attempt::Deferred {
+            self.count_moved(|metrics| &metrics.revoked, &news.revoked);
             self.give_up(&news.revoked)?;
             self.assignment.release()?;
-            publish::count(&self.around.metrics.revoked, news.revoked.len() as u64);
         }
         Ok(())
     }
@@ -207,14 +211,14 @@ impl Worker {
     /// Drops tasks that another member has already; the open transaction holds their work, too, so all go back.
     fn lose(&mut self, lost: &[TaskId]) -> Phase {
         tracing::warn!(worker = self.index, tasks = lost.len(), "tasks lost without a commit");
+        self.count_moved(|metrics| &metrics.lost, lost);
         self.take_back();
         self.give_up(lost)
     }
 
     /// Closes tasks that are another member's from now on.
     fn give_up(&mut self, tasks: &[TaskId]) -> Phase {
-        let inputs = slot::partitions(tasks.iter().filter_map(|id| self.slots.get(id)));
-        self.around.metrics.forget(&inputs);
+        self.forget_numbers(tasks);
         self.close_tasks(tasks)
     }
 

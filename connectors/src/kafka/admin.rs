@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::config::KafkaConfig;
 use super::error::{failed, kind};
-use super::ffi::{self, Client, NewTopicSpec, Outcome, code};
+use super::ffi::{self, Client, NewTopicSpec, Outcome, PartitionAnswer, RecordsDeleted, code};
 use super::topics;
 use crate::names;
 use crate::ports::{Admin, NewTopic, PortError, PortErrorKind, PortResult, TopicInfo};
@@ -19,11 +19,15 @@ const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct KafkaAdmin {
     client: Arc<Client>,
     config: Arc<KafkaConfig>,
+    /// Records that are being deleted, before these offsets.
+    deleting: Option<(RecordsDeleted, Offsets)>,
 }
+
+type Offsets = BTreeMap<TopicPartition, Offset>;
 
 impl KafkaAdmin {
     pub(super) fn new(client: Arc<Client>, config: Arc<KafkaConfig>) -> Self {
-        Self { client, config }
+        Self { client, config, deleting: None }
     }
 
     fn patience(&self) -> Duration {
@@ -81,6 +85,18 @@ fn first_failure(attempt: &str, outcomes: Vec<Outcome>, expected: &[ffi::Code]) 
     Ok(())
 }
 
+/// Were all records deleted?
+fn deleted(answers: Vec<PartitionAnswer>, before: &Offsets) -> PortResult<()> {
+    let Some(refused) = answers.into_iter().find(|a| a.code != 0) else {
+        return Ok(());
+    };
+    let (tp, code) = (&refused.partition, refused.code);
+    let offset = before.get(tp).copied().unwrap_or_default();
+    let why = ffi::describe(code);
+    let what = format!("cannot delete the records of {tp} before offset {offset}: {why}");
+    Err(PortError::new(kind(code), what))
+}
+
 impl Admin for KafkaAdmin {
     fn describe(&mut self, topics: &[&str]) -> PortResult<BTreeMap<String, TopicInfo>> {
         let found = topics::describe(&self.client, topics, self.patience())?;
@@ -114,20 +130,30 @@ impl Admin for KafkaAdmin {
         self.missing(topics).map(drop)
     }
 
-    fn delete_records(&mut self, before: &BTreeMap<TopicPartition, Offset>) -> PortResult<()> {
+    fn delete_records(&mut self, before: &Offsets) -> PortResult<()> {
         if before.is_empty() {
             return Ok(());
         }
         let answers = ffi::delete_records(&self.client, before.iter(), self.config.request_timeout)
             .map_err(|f| failed("delete records", f))?;
-        let Some(refused) = answers.into_iter().find(|a| a.code != 0) else {
+        deleted(answers, before)
+    }
+
+    fn begin_delete_records(&mut self, before: &Offsets) -> PortResult<()> {
+        if before.is_empty() {
             return Ok(());
-        };
-        let (tp, code) = (&refused.partition, refused.code);
-        let offset = before.get(tp).copied().unwrap_or_default();
-        let why = ffi::describe(code);
-        let what = format!("cannot delete the records of {tp} before offset {offset}: {why}");
-        Err(PortError::new(kind(code), what))
+        }
+        let last = self.deleting.take();
+        let timeout = self.config.request_timeout;
+        let asked = RecordsDeleted::new(&self.client, before.iter(), timeout)
+            .map_err(|f| failed("delete records", f))?;
+        self.deleting = Some((asked, before.clone()));
+        let Some((mut asked, before)) = last else { return Ok(()) };
+        match asked.answer() {
+            Some(answer) => deleted(answer.map_err(|f| failed("delete records", f))?, &before),
+            // It has taken longer than the pause between two calls: what is asked now covers it.
+            None => Ok(()),
+        }
     }
 
     fn delete(&mut self, topics: &[&str]) -> PortResult<()> {

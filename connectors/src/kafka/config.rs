@@ -21,7 +21,8 @@ pub struct KafkaConfig {
     /// A member that is silent for so long is taken out of its group. Default 6 s: failures are found quickly, and heartbeats do
     /// not depend on how long a record takes.
     pub session_timeout: Duration,
-    /// How often a member says that it lives. Default 500 ms: changes of the group are heard of with a heartbeat.
+    /// How often a member says that it lives. Default 200 ms: changes of the group are heard of with a heartbeat, and while the
+    /// members hear of one, one after the other, those that have heard cannot commit.
     pub heartbeat_interval: Duration,
     /// How long a group waits for its members when it shares work anew. Default 60 s.
     pub rebalance_timeout: Duration,
@@ -41,7 +42,7 @@ impl KafkaConfig {
             consumer: BTreeMap::new(),
             producer: BTreeMap::new(),
             session_timeout: Duration::from_secs(6),
-            heartbeat_interval: Duration::from_millis(500),
+            heartbeat_interval: Duration::from_millis(200),
             rebalance_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(30),
             delivery_timeout: Duration::from_secs(120),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::config::KafkaConfig;
 use super::error::{failed, is_passing, kind};
-use super::ffi::{self, At, Client, Failure, Item, PartitionAnswer, Queue};
+use super::ffi::{self, At, Client, Failure, Item, OffsetsAsked, PartitionAnswer, Queue};
 use super::topics;
 use super::watch::{Fate, Watch};
 use super::wire::OffsetClient;
@@ -47,6 +47,8 @@ pub(super) struct KafkaConsumer {
     found: Vec<Item>,
     /// Reads what groups have committed.
     committed: OffsetClient,
+    /// Where partitions end, asked and not answered yet.
+    ends: Option<OffsetsAsked>,
 }
 
 impl KafkaConsumer {
@@ -66,6 +68,7 @@ impl KafkaConsumer {
             cursors: Vec::new(),
             turn: 0,
             found: Vec::new(),
+            ends: None,
         }
     }
 
@@ -245,6 +248,13 @@ impl KafkaConsumer {
         }
         let answers = ffi::list_offsets(&self.client, asked, isolation, self.timeout)
             .map_err(|f| failed("ask for offsets", f))?;
+        self.take(answers)
+    }
+
+    fn take(
+        &mut self,
+        answers: Vec<PartitionAnswer>,
+    ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
         let mut offsets = BTreeMap::new();
         for answer in answers {
             self.heed(&answer)?;
@@ -358,6 +368,27 @@ impl Consumer for KafkaConsumer {
         isolation: Isolation,
     ) -> PortResult<BTreeMap<TopicPartition, Offset>> {
         self.offsets(partitions, At::End, isolation)
+    }
+
+    fn look_at_ends(
+        &mut self,
+        partitions: &[TopicPartition],
+        isolation: Isolation,
+    ) -> PortResult<Option<BTreeMap<TopicPartition, Offset>>> {
+        let Some(asked) = &mut self.ends else {
+            if partitions.is_empty() {
+                return Ok(Some(BTreeMap::new()));
+            }
+            self.check(partitions.iter())?;
+            let ends = partitions.iter().map(|tp| (tp, At::End));
+            let asked = OffsetsAsked::new(&self.client, ends, isolation, self.timeout)
+                .map_err(|f| failed("ask for offsets", f))?;
+            self.ends = Some(asked);
+            return Ok(None);
+        };
+        let Some(answer) = asked.answer() else { return Ok(None) };
+        self.ends = None;
+        self.take(answer.map_err(|f| failed("ask for offsets", f))?).map(Some)
     }
 
     fn offsets_for_times(

@@ -14,8 +14,9 @@ use std::ffi::{CStr, CString, c_char};
 use rdkafka::bindings as sys;
 
 pub(super) use admin::{
-    At, NewTopicSpec, Outcome, PartitionAnswer, TopicAnswer, TopicsAsked, create_topics,
-    delete_records, delete_topics, describe_topics, list_offsets, topic_names, topic_setting,
+    At, NewTopicSpec, OffsetsAsked, Outcome, PartitionAnswer, RecordsDeleted, TopicAnswer,
+    TopicsAsked, create_topics, delete_records, delete_topics, describe_topics, list_offsets,
+    topic_names, topic_setting,
 };
 pub(super) use client::{Client, Role, check_setting};
 pub(super) use messages::{Item, Queue};
@@ -82,6 +83,24 @@ pub(super) mod code {
     }
 }
 
+/// Functions whose answer may be a code of the broker that is newer than librdkafka, and which it passes on as it came. The binding
+/// takes answers for values of an enum, where such a code has no place: these are declared with the integer that they are in C.
+mod raw {
+    use super::{Code, c_char, sys};
+
+    unsafe extern "C" {
+        pub(super) fn rd_kafka_err2str(code: Code) -> *const c_char;
+        pub(super) fn rd_kafka_error_code(error: *const sys::rd_kafka_error_t) -> Code;
+        pub(super) fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> Code;
+        pub(super) fn rd_kafka_topic_result_error(
+            result: *const sys::rd_kafka_topic_result_t,
+        ) -> Code;
+    }
+}
+
+/// No error.
+const NO_ERROR: Code = sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR as Code;
+
 /// What librdkafka says of a call that failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text}")]
@@ -103,18 +122,9 @@ impl Failure {
         Self { code, text: text.into(), fatal: false, retriable: false, abort: false }
     }
 
-    fn of(error: sys::rd_kafka_resp_err_t) -> Self {
-        // SAFETY: the text of a code is static.
-        let text = unsafe { text(sys::rd_kafka_err2str(error)) };
-        Self::new(error as Code, text)
-    }
-
     /// A code without more words.
-    fn check(error: sys::rd_kafka_resp_err_t) -> Result<(), Self> {
-        match error {
-            sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
-            error => Err(Self::of(error)),
-        }
+    fn check(code: Code) -> Result<(), Self> {
+        if code == NO_ERROR { Ok(()) } else { Err(Self::new(code, describe(code))) }
     }
 
     /// An error object, which is freed.
@@ -141,7 +151,7 @@ impl Failure {
         // SAFETY: as above; the text is copied.
         unsafe {
             Self {
-                code: sys::rd_kafka_error_code(error) as Code,
+                code: raw::rd_kafka_error_code(error),
                 text: text(sys::rd_kafka_error_string(error)),
                 fatal: sys::rd_kafka_error_is_fatal(error) != 0,
                 retriable: sys::rd_kafka_error_is_retriable(error) != 0,
@@ -153,11 +163,11 @@ impl Failure {
 
 /// What a code means, in librdkafka's words.
 pub(super) fn describe(code: Code) -> String {
-    match sys::rd_kafka_resp_err_t::try_from(code) {
-        // SAFETY: the text of a code is static.
-        Ok(known) => unsafe { text(sys::rd_kafka_err2str(known)) },
-        Err(_) => format!("error {code} of the broker"),
+    if sys::rd_kafka_resp_err_t::try_from(code).is_err() {
+        return format!("error {code} of the broker");
     }
+    // SAFETY: the text of a code that librdkafka knows is static.
+    unsafe { text(raw::rd_kafka_err2str(code)) }
 }
 
 /// Copies a C string; null is empty.

@@ -110,6 +110,14 @@ impl Membership for KafkaMembership {
         self.shared.state().shown()
     }
 
+    fn generation(&self) -> Option<i32> {
+        self.shared.state().generation()
+    }
+
+    fn awaits_more(&self) -> bool {
+        self.shared.state().awaits_more()
+    }
+
     fn hold(&mut self) -> PortResult<Option<GroupMetadata>> {
         self.shared.state().hold(Instant::now())
     }

@@ -232,6 +232,18 @@ impl Membership for LocalMembership {
         self.metadata.clone()
     }
 
+    fn generation(&self) -> Option<i32> {
+        Some(self.metadata.generation)
+    }
+
+    fn awaits_more(&self) -> bool {
+        let me = Some(self.number);
+        let awaited = |h: &Holding| h.target == me && h.owner != me;
+        let groups = &self.shared.groups;
+        let awaits = groups.with(self.number, &self.metadata, |g| g.shares.values().any(awaited));
+        awaits.unwrap_or(false)
+    }
+
     fn leave(&mut self) -> PortResult<()> {
         let mut groups = lock(&self.shared.groups.0);
         let left = groups.get_mut(&self.metadata.group).is_some_and(|g| g.remove(self.number));

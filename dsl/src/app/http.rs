@@ -1,4 +1,4 @@
-//! `http.address`: health and numbers over HTTP. Read-only, on the loopback interface, bounded in connections and time.
+//! `http.address`: health and numbers over HTTP. Read-only, bounded in connections and time; numbers ask for the token, if there is one.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use thalweg_processor::{Metrics, StreamsState};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
+use super::config::Secret;
 use super::prometheus;
 
 /// Connections served at once; one more, and the oldest is closed, so that idle ones never keep a question waiting.
@@ -47,8 +48,13 @@ impl Endpoint {
     }
 
     /// Answers until it is dropped.
-    pub(super) async fn serve(self, application_id: Arc<str>, metrics: Arc<Metrics>) {
-        let numbers = Numbers { application_id, metrics };
+    pub(super) async fn serve(
+        self,
+        application_id: Arc<str>,
+        metrics: Arc<Metrics>,
+        token: Option<Secret>,
+    ) {
+        let numbers = Numbers { application_id, metrics, token };
         let router = Router::new()
             .route("/health/live", get(live))
             .route("/health/ready", get(ready_to_work))
@@ -64,6 +70,7 @@ impl Endpoint {
 struct Numbers {
     application_id: Arc<str>,
     metrics: Arc<Metrics>,
+    token: Option<Secret>,
 }
 
 /// Alive: nothing has failed for good.
@@ -84,9 +91,27 @@ fn answer(state: StreamsState, good: impl Fn(StreamsState) -> bool) -> impl Into
     (status, format!("{}\n", state.as_str()))
 }
 
-async fn all(State(numbers): State<Numbers>) -> impl IntoResponse {
+async fn all(State(numbers): State<Numbers>, headers: HeaderMap) -> Response {
+    if numbers.token.as_ref().is_some_and(|token| !holds(&headers, token)) {
+        let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+        return (StatusCode::UNAUTHORIZED, challenge, "send the token of `http.token`\n")
+            .into_response();
+    }
     let text = prometheus::text(&numbers.application_id, &numbers.metrics.snapshot());
-    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)
+    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response()
+}
+
+/// Is the token in the headers? The time that the comparison takes tells nothing but the lengths.
+fn holds(headers: &HeaderMap, token: &Secret) -> bool {
+    let given = headers.get(header::AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
+    let Some((scheme, given)) = given.split_at_checked("Bearer ".len()) else {
+        return false;
+    };
+    let expected = token.expose().as_bytes();
+    let differing = given.iter().zip(expected).fold(0, |all, (a, b)| all | (a ^ b));
+    scheme.eq_ignore_ascii_case(b"Bearer ")
+        && given.len() == expected.len()
+        && std::hint::black_box(differing) == 0
 }
 
 /// A listener that bounds how many connections there are, and how long each lives.
@@ -190,7 +215,11 @@ mod tests {
     use super::*;
 
     /// An endpoint over a run's numbers, and what it runs on: it is gone with that.
-    fn serve(id: &str, metrics: Arc<Metrics>) -> (tokio::runtime::Runtime, SocketAddr) {
+    fn serve(
+        id: &str,
+        metrics: Arc<Metrics>,
+        token: Option<&str>,
+    ) -> (tokio::runtime::Runtime, SocketAddr) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -199,7 +228,7 @@ mod tests {
         let address = runtime.block_on(async {
             let endpoint = Endpoint::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
             let address = endpoint.address().unwrap();
-            tokio::spawn(endpoint.serve(id.into(), metrics));
+            tokio::spawn(endpoint.serve(id.into(), metrics, token.map(Secret::new)));
             address
         });
         (runtime, address)
@@ -207,7 +236,12 @@ mod tests {
 
     /// Sends requests as they are to an endpoint over a run's numbers, and gives the answers.
     fn answers(metrics: &Arc<Metrics>, requests: &[&str]) -> Vec<String> {
-        let (_runtime, address) = serve("canary-app", Arc::clone(metrics));
+        answers_with(None, metrics, requests)
+    }
+
+    /// The same of an endpoint with a token.
+    fn answers_with(token: Option<&str>, metrics: &Arc<Metrics>, requests: &[&str]) -> Vec<String> {
+        let (_runtime, address) = serve("canary-app", Arc::clone(metrics), token);
         let answers = requests.iter().map(|request| {
             let mut stream = std::net::TcpStream::connect(address).unwrap();
             stream.write_all(request.as_bytes()).unwrap();
@@ -248,8 +282,33 @@ mod tests {
     }
 
     #[test]
+    fn with_a_token_numbers_are_for_who_has_it_and_health_for_everybody() {
+        let with = |header: &str| {
+            get_request("/metrics").replace("Host: h", &format!("Host: h\r\n{header}"))
+        };
+        let requests = [
+            get_request("/metrics"),
+            with("Authorization: Bearer 0123456789abcdeF"),
+            with("Authorization: Bearer 0123456789abcdef0"),
+            with("Authorization: Bearer "),
+            with("Authorization: Basic 0123456789abcdef"),
+            with("Authorization: x"),
+            with("authorization: bearer 0123456789abcdef"),
+            get_request("/health/live"),
+        ];
+        let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
+        let answers = answers_with(Some("0123456789abcdef"), &Metrics::new(1), &requests);
+        let (refused, answered) = answers.split_at(6);
+        for answer in refused {
+            assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+            assert!(answer.contains("www-authenticate: Bearer") && !answer.contains("canary"));
+        }
+        assert!(answered.iter().all(|answer| answer.starts_with("HTTP/1.1 200 ")), "{answered:?}");
+    }
+
+    #[test]
     fn idle_connections_keep_no_question_waiting() {
-        let (_runtime, address) = serve("app", Metrics::new(1));
+        let (_runtime, address) = serve("app", Metrics::new(1), None);
         let connect = || std::net::TcpStream::connect(address).unwrap();
         let mut idle: Vec<_> = (0..2 * CONNECTIONS_MAX).map(|_| connect()).collect();
         let mut stream = connect();

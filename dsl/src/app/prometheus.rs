@@ -70,9 +70,17 @@ impl Page<'_> {
             ("process_total", "records processed", numbers.records_processed),
             ("dropped_records_total", "records dropped", numbers.records_dropped),
             ("commit_total", "commits that had something to commit", numbers.commits),
+            (
+                "rebalance_total",
+                "times that the group shared its work anew, per worker",
+                numbers.rebalances,
+            ),
             ("task_assigned_total", "tasks taken up", numbers.tasks_assigned),
             ("task_revoked_total", "tasks given up for another member", numbers.tasks_revoked),
             ("task_lost_total", "tasks lost without a chance to commit", numbers.tasks_lost),
+            ("partition_assigned_total", "input partitions taken up", numbers.partitions_assigned),
+            ("partition_revoked_total", "input partitions given up", numbers.partitions_revoked),
+            ("partition_lost_total", "input partitions lost", numbers.partitions_lost),
             ("recovery_total", "returns to the last commit", numbers.recoveries),
         ] {
             self.counter(name, help);
@@ -102,13 +110,16 @@ impl Page<'_> {
             .collect();
         self.gauge("records_lag", "committed records of the partition that are not processed yet");
         for (topic, partition, of) in &samples {
-            self.sample("records_lag", &labels(topic, partition), of.lag as f64);
+            // One that is not known is not 0.
+            if let Some(lag) = of.lag {
+                self.sample("records_lag", &labels(topic, partition), lag as f64);
+            }
         }
-        self.counter("records_consumed_total", "records of the partition that were processed");
+        self.counter("records_consumed_total", "records of the partition that were read");
         for (topic, partition, of) in &samples {
             self.sample("records_consumed_total", &labels(topic, partition), of.consumed as f64);
         }
-        self.gauge("records_consumed_rate", "records of the partition processed per second");
+        self.gauge("records_consumed_rate", "records of the partition read per second");
         for (topic, partition, of) in &samples {
             self.sample("records_consumed_rate", &labels(topic, partition), of.rate);
         }
@@ -163,7 +174,12 @@ mod tests {
     #[test]
     fn every_line_is_a_comment_or_a_sample_and_every_sample_is_declared_once() {
         let mut numbers = Metrics::new(2).snapshot();
-        let of = PartitionMetrics { lag: 7, consumed: 9, rate: 1.5, ..PartitionMetrics::default() };
+        let of = PartitionMetrics {
+            lag: Some(7),
+            consumed: 9,
+            rate: 1.5,
+            ..PartitionMetrics::default()
+        };
         numbers.partitions.insert(TopicPartition::new("in", 0), of);
         numbers.partitions.insert(TopicPartition::new("in", 1), of);
         numbers.restores.push(RestoreMetrics {

@@ -174,7 +174,8 @@ impl Run<'_> {
         let streams = self.start(&course, &backend, &clock)?;
         let server = endpoint.map(|endpoint| {
             let id: Arc<str> = course.application_id.as_str().into();
-            tokio::spawn(endpoint.serve(id, Arc::clone(streams.metrics())))
+            let token = self.settings.http_token.clone();
+            tokio::spawn(endpoint.serve(id, Arc::clone(streams.metrics()), token))
         });
         let ended = watch(streams, feeding, shutdown).await;
         if let Some(server) = server {
@@ -499,7 +500,7 @@ impl Progress {
         self.said = std::time::Instant::now();
         let numbers = streams.metrics().snapshot();
         let remaining: u64 = numbers.restores.iter().map(|r| r.remaining).sum();
-        let lag: u64 = numbers.partitions.values().map(|p| p.lag).sum();
+        let lag: u64 = numbers.partitions.values().filter_map(|p| p.lag).sum();
         if remaining > 0 {
             tracing::info!(restored = numbers.records_restored(), remaining, "restoring state");
         } else if numbers.records_processed > self.records {

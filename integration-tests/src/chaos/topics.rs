@@ -138,7 +138,14 @@ impl Reader {
     /// # Errors
     /// When the topic cannot be read.
     pub fn next(&self) -> ChaosResult<Option<Entry>> {
-        let Some(message) = self.consumer.poll(POLL).transpose()? else { return Ok(None) };
+        let message = match self.consumer.poll(POLL) {
+            // A broker that ends or comes back: another one is asked.
+            Some(Err(KafkaError::MessageConsumption(
+                RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown,
+            ))) => return Ok(None),
+            other => other.transpose()?,
+        };
+        let Some(message) = message else { return Ok(None) };
         let bytes = |part: Option<&[u8]>| part.unwrap_or_default().to_vec();
         Ok(Some(Entry { key: bytes(message.key()), value: bytes(message.payload()) }))
     }

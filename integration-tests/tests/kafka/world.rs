@@ -70,6 +70,11 @@ impl World {
         start_instance(&options).unwrap()
     }
 
+    /// The application's id.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// How many tasks there are.
     pub(crate) fn tasks(&self) -> u64 {
         // One per partition of the input, and of the repartition topic.

@@ -131,7 +131,7 @@ impl Worker {
         Ok(Attempt::Committed)
     }
 
-    /// Deletes what has been consumed of repartition topics, up to the committed offsets, now and then.
+    /// Deletes what has been consumed of repartition topics, up to the committed offsets, now and then. Nobody waits for it.
     pub(super) fn purge_consumed(&mut self) {
         if self.around.clock.elapsed() < self.purge_at {
             return;
@@ -145,7 +145,7 @@ impl Worker {
         if before.is_empty() {
             return;
         }
-        if let Err(error) = self.admin.delete_records(&before) {
+        if let Err(error) = self.admin.begin_delete_records(&before) {
             tracing::warn!(worker = self.index, %error, "consumed repartition records could not be deleted");
         }
     }

@@ -7,6 +7,9 @@ use thalweg_connectors::TopicPartition;
 use super::slot::Stage;
 use super::{Phase, Worker};
 
+/// How often a worker that has nothing to do looks whether the group lets it commit.
+const DEFERRED_RETRY: Duration = Duration::from_millis(5);
+
 impl Worker {
     /// Polls the consumer; waits only when the last cycle had nothing to do.
     pub(super) fn fetch(&mut self) -> Phase<bool> {
@@ -43,7 +46,11 @@ impl Worker {
         });
         let until_commit = self.commit_at.saturating_sub(self.around.clock.elapsed());
         let timeout = self.around.config.poll_timeout;
-        if uncommitted { timeout.min(until_commit) } else { timeout }
+        match (uncommitted, self.deferred_since) {
+            (true, Some(_)) => timeout.min(DEFERRED_RETRY),
+            (true, None) => timeout.min(until_commit),
+            (false, _) => timeout,
+        }
     }
 
     /// Pauses partitions that have enough waiting, resumes those that do not.

@@ -13,10 +13,14 @@ use thalweg_txn::{Committer, Guarantee, OffsetMetadata};
 use super::slot::{Input, Slot, Stage, partitions};
 use super::{Failure, Phase, Worker};
 use crate::collector::Collector;
+use crate::error::ErrorClass;
 use crate::restore::{Opened, RestoreContext};
-use crate::runtime::Needs;
+use crate::runtime::{Needs, chain};
 use crate::task::{Task, TaskSpec};
 use crate::topology::TaskId;
+
+/// How long tasks wait that could not be opened while others run.
+const OPEN_RETRY: Duration = Duration::from_millis(50);
 
 /// Room for what the stores on disk of all tasks have read lately.
 const READ_CACHES_BYTES: usize = 256 << 20;
@@ -90,17 +94,41 @@ impl Worker {
         slot
     }
 
-    /// Opens the tasks that wait, all together; tells whether there were any.
+    /// Opens tasks that wait; tells whether it did. While that fails in passing, such as when the open transaction of a member that
+    /// was killed still holds a committed offset, the tasks that run go on.
     pub(super) fn open_waiting(&mut self) -> Phase<bool> {
+        let elapsed = self.around.clock.elapsed();
         let waits = |slot: &Slot| matches!(slot.stage, Stage::Waiting(_));
         let waiting: Vec<TaskId> =
             self.slots.iter().filter(|(_, slot)| waits(slot)).map(|(id, _)| *id).collect();
-        if waiting.is_empty() {
+        if waiting.is_empty() || elapsed < self.open_at {
             return Ok(false);
         }
+        let Err(failure) = self.open(waiting) else { return Ok(true) };
+        if failure.class != ErrorClass::Retriable || !self.slots.values().any(Slot::is_running) {
+            return Err(failure);
+        }
+        let since = *self.failing_since.get_or_insert(elapsed);
+        if elapsed.saturating_sub(since) >= self.around.config.task_timeout {
+            return Err(failure);
+        }
+        tracing::debug!(worker = self.index, error = %chain(&failure.error), "tasks wait to be opened");
+        // An attempt may have taken long: the others get at least as much time.
+        let now = self.around.clock.elapsed();
+        self.open_at = now + OPEN_RETRY.max(now.saturating_sub(elapsed));
+        Ok(false)
+    }
+
+    /// Opens tasks, the first at least, and as many more as there is time for while others run.
+    fn open(&mut self, waiting: Vec<TaskId>) -> Phase {
         let starts = self.starts(&waiting)?;
+        let running = self.slots.values().any(Slot::is_running);
+        let deadline = self.around.clock.elapsed() + self.around.config.cycle_max;
         let mut opened = Vec::with_capacity(waiting.len());
         for id in waiting {
+            if running && !opened.is_empty() && self.around.clock.elapsed() >= deadline {
+                break;
+            }
             opened.push(self.build(id, &starts).map_err(|failure| failure.of(id))?);
         }
         let mut context = RestoreContext {
@@ -109,13 +137,18 @@ impl Worker {
             now: self.around.clock.now(),
             state_age_max: self.around.config.state_age_max,
         };
-        self.restorer.begin(&mut opened, &mut context).map_err(Failure::half_done)?;
+        let begun = self.restorer.begin(&mut opened, &mut context);
         for Opened { id, task, inputs } in opened {
-            if let Some(slot) = self.slots.get_mut(&id) {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            if begun.is_ok() {
+                slot.show_positions(&inputs);
                 slot.stage = Stage::Restoring(task, inputs);
+            } else {
+                self.restorer.forget(id)?;
+                slot.stage = Stage::Waiting(Some(task.into_engine()));
             }
         }
-        Ok(true)
+        begun
     }
 
     /// Where the inputs of tasks go on: at the committed offset, else as the reset policy says.
@@ -204,7 +237,7 @@ impl Worker {
 
     /// Advances restores; tasks whose stores are complete begin to run. Waits only when nothing else is there to do.
     pub(super) fn restore(&mut self) -> Phase<bool> {
-        let running = self.slots.values().any(|slot| matches!(slot.stage, Stage::Running(_)));
+        let running = self.slots.values().any(Slot::is_running);
         let config = &self.around.config;
         let timeout = if running || self.busy { Duration::ZERO } else { config.poll_timeout };
         let records_max = config.restore_records_max;

@@ -5,20 +5,37 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use thalweg_connectors::Isolation;
 
 use super::Worker;
-use super::slot::{Stage, partitions};
-use crate::metrics::StreamsState;
+use super::slot::{Slot, Stage, partitions};
+use crate::metrics::{Metrics, Moved, StreamsState};
+use crate::topology::TaskId;
 
 pub(super) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Relaxed);
 }
 
 impl Worker {
+    /// Counts tasks of this worker that came or went, and their inputs.
+    pub(super) fn count_moved(&self, kind: impl Fn(&Metrics) -> &Moved, tasks: &[TaskId]) {
+        let slots = tasks.iter().filter_map(|id| self.slots.get(id));
+        let partitions = slots.map(|slot| slot.inputs.len()).sum();
+        kind(&self.around.metrics).add(tasks.len(), partitions);
+    }
+
+    /// Takes tasks that are another member's from now on out of the registry.
+    pub(super) fn forget_numbers(&self, tasks: &[TaskId]) {
+        let metrics = &self.around.metrics;
+        for (id, slot) in tasks.iter().filter_map(|id| Some((id, self.slots.get(id)?))) {
+            slot.inputs.iter().for_each(|input| metrics.forget(&input.tp, &input.cell));
+            metrics.forget_restores(*id);
+        }
+    }
+
     pub(super) fn publish(&mut self) {
         let metrics = &self.around.metrics;
         count(&metrics.processed, std::mem::take(&mut self.processed));
         metrics.workers[self.index].tasks.store(self.slots.len() as u64, Relaxed);
-        // A worker without tasks is ready when others have some.
-        let mut ready = metrics.workers.iter().any(|worker| worker.tasks.load(Relaxed) > 0);
+        // A worker without tasks is ready when none is meant for it.
+        let mut ready = !self.slots.is_empty() || self.assignment.is_settled();
         for slot in self.slots.values_mut() {
             for input in &mut slot.inputs {
                 count(&input.cell.consumed, std::mem::take(&mut input.fetched));
@@ -48,15 +65,18 @@ impl Worker {
         if since < self.around.config.metrics_interval {
             return;
         }
-        self.sampled_at = elapsed;
-        let running = self.slots.values().filter(|slot| matches!(slot.stage, Stage::Running(_)));
-        let ends = match self.consumer.end_offsets(&partitions(running), Isolation::ReadCommitted) {
-            Ok(ends) => ends,
+        let opened = |slot: &&Slot| matches!(slot.stage, Stage::Restoring(..) | Stage::Running(_));
+        let opened = partitions(self.slots.values().filter(opened));
+        let ends = match self.consumer.look_at_ends(&opened, Isolation::ReadCommitted) {
+            Ok(Some(ends)) => ends,
+            Ok(None) => return,
             Err(error) => {
+                self.sampled_at = elapsed;
                 tracing::debug!(worker = self.index, %error, "lag could not be looked at");
                 return;
             }
         };
+        self.sampled_at = elapsed;
         let ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).max(1);
         for input in self.slots.values_mut().flat_map(|slot| &mut slot.inputs) {
             let consumed = input.cell.consumed.load(Relaxed);

@@ -4,6 +4,7 @@ use super::slot::{Slot, Stage};
 use super::{Cycle, Failure, Worker};
 use crate::error::ErrorClass;
 use crate::runtime::{RunError, chain};
+use crate::topology::TaskId;
 
 /// Does a failure of this class end the worker?
 pub(super) fn is_final(class: ErrorClass) -> bool {
@@ -94,8 +95,9 @@ impl Worker {
 
     fn give_up_all(&mut self) {
         self.take_back();
-        super::publish::count(&self.around.metrics.lost, self.slots.len() as u64);
-        self.around.metrics.forget(&super::slot::partitions(self.slots.values()));
+        let all: Vec<TaskId> = self.slots.keys().copied().collect();
+        self.count_moved(|metrics| &metrics.lost, &all);
+        self.forget_numbers(&all);
         self.slots.clear();
         self.assignment.expelled();
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use thalweg_connectors::{Offset, TopicPartition};
@@ -57,10 +58,23 @@ impl Slot {
         Self { stage: Stage::Waiting(None), inputs, dropped: 0 }
     }
 
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running(_))
+    }
+
     pub(crate) fn running(&mut self) -> Option<&mut Task> {
         match &mut self.stage {
             Stage::Running(task) => Some(task),
             _ => None,
+        }
+    }
+
+    /// Publishes where its inputs go on.
+    pub(crate) fn show_positions(&self, starts: &[(TopicPartition, Offset)]) {
+        for input in &self.inputs {
+            if let Some((_, offset)) = starts.iter().find(|(tp, _)| *tp == input.tp) {
+                input.cell.position.store(offset.0, Relaxed);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod failures;
 mod generations;
 mod group;
 mod limits;
+mod opening;
 mod order;
 mod panics;
 mod restore;

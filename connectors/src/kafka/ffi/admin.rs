@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
-use super::{Code, ErrorText, Failure, c_string, code, millis, sys, text};
+use super::{Code, ErrorText, Failure, c_string, code, millis, raw, sys, text};
 use crate::ports::Isolation;
 use crate::wire::{Offset, TopicPartition};
 
@@ -188,7 +188,7 @@ impl<C: Deref<Target = Client>> Asked<C> {
             if event.is_null() {
                 return None;
             }
-            let checked = Failure::check(sys::rd_kafka_event_error(event));
+            let checked = Failure::check(raw::rd_kafka_event_error(event));
             let answer = checked.map(|()| read(event)).map_err(|failure| Failure {
                 text: text(sys::rd_kafka_event_error_string(event)),
                 ..failure
@@ -346,7 +346,7 @@ pub(in crate::kafka) fn topic_names(
         let (all, no_topic) = (1, ptr::null_mut());
         let wait = millis(timeout);
         let answer = sys::rd_kafka_metadata(client.rk(), all, no_topic, &mut metadata, wait);
-        Failure::check(answer)?;
+        Failure::check(answer as Code)?;
         let topics = &*metadata;
         let count = usize::try_from(topics.topic_cnt).unwrap_or(0);
         let names = (0..count).map(|i| text((*topics.topics.add(i)).topic));
@@ -408,7 +408,7 @@ unsafe fn outcomes(results: &[*const sys::rd_kafka_topic_result_t]) -> Vec<Outco
     let outcome = |result: &*const sys::rd_kafka_topic_result_t| {
         // SAFETY: see above.
         unsafe {
-            let failure = Failure::check(sys::rd_kafka_topic_result_error(*result)).err();
+            let failure = Failure::check(raw::rd_kafka_topic_result_error(*result)).err();
             let said = text(sys::rd_kafka_topic_result_error_string(*result));
             Outcome {
                 topic: text(sys::rd_kafka_topic_result_name(*result)),
@@ -447,7 +447,7 @@ impl NewTopics {
             for (key, value) in &spec.config {
                 let (key, value) = (c_string(key)?, c_string(value)?);
                 let set = sys::rd_kafka_NewTopic_set_config(topic, key.as_ptr(), value.as_ptr());
-                Failure::check(set)?;
+                Failure::check(set as Code)?;
             }
         }
         Ok(())
@@ -508,20 +508,58 @@ pub(in crate::kafka) fn delete_records<'a>(
     before: impl ExactSizeIterator<Item = (&'a TopicPartition, &'a Offset)>,
     timeout: Duration,
 ) -> Result<Vec<PartitionAnswer>, Failure> {
+    let mut asked = send_delete_records(client, before, timeout)?;
+    // SAFETY: it answers what `send_delete_records` asked.
+    let answer = unsafe { asked.answer(-1, |event| read_deleted(event)) };
+    answer.unwrap_or_else(|| Err(Failure::new(code::TIMED_OUT, "no answer")))
+}
+
+/// The same, whose answer is not waited for.
+pub(in crate::kafka) struct RecordsDeleted(Asked<Arc<Client>>);
+
+impl RecordsDeleted {
+    pub(in crate::kafka) fn new<'a>(
+        client: &Arc<Client>,
+        before: impl ExactSizeIterator<Item = (&'a TopicPartition, &'a Offset)>,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        send_delete_records(Arc::clone(client), before, timeout).map(Self)
+    }
+
+    /// The answer, once it is there.
+    pub(in crate::kafka) fn answer(&mut self) -> Option<Result<Vec<PartitionAnswer>, Failure>> {
+        // SAFETY: it answers what `send_delete_records` asked.
+        unsafe { self.0.answer(0, |event| read_deleted(event)) }
+    }
+}
+
+fn send_delete_records<'a, C: Deref<Target = Client> + Clone>(
+    client: C,
+    before: impl ExactSizeIterator<Item = (&'a TopicPartition, &'a Offset)>,
+    timeout: Duration,
+) -> Result<Asked<C>, Failure> {
     let list = List::of(before.map(|(tp, offset)| (&*tp.topic, tp.partition, offset.0)))?;
-    // SAFETY: the list is copied by the call; all of the answer is copied.
+    let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DELETERECORDS;
+    let again = client.clone();
+    // SAFETY: the list is copied by the call.
     unsafe {
-        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DELETERECORDS;
-        let send = |options: Options, queue| {
+        Asked::new(client, op, timeout, |options, queue| {
             let mut request = sys::rd_kafka_DeleteRecords_new(list.pointer());
-            sys::rd_kafka_DeleteRecords(client.rk(), &mut request, 1, options, queue);
+            sys::rd_kafka_DeleteRecords(again.rk(), &mut request, 1, options, queue);
             sys::rd_kafka_DeleteRecords_destroy(request);
             Ok(())
-        };
-        ask(client, op, timeout, send, |event| {
-            let result = sys::rd_kafka_event_DeleteRecords_result(event);
-            answers(sys::rd_kafka_DeleteRecords_result_offsets(result))
         })
+    }
+}
+
+/// # Safety
+/// The event answers a deletion of records, and lives.
+unsafe fn read_deleted(event: Event) -> Vec<PartitionAnswer> {
+    // SAFETY: see above; all of the answer is copied.
+    unsafe {
+        answers(sys::rd_kafka_DeleteRecords_result_offsets(
+            sys::rd_kafka_event_DeleteRecords_result(event),
+        ))
     }
 }
 
@@ -543,6 +581,38 @@ pub(in crate::kafka) fn list_offsets<'a>(
     isolation: Isolation,
     timeout: Duration,
 ) -> Result<Vec<PartitionAnswer>, Failure> {
+    let mut asked = send_list_offsets(client, partitions, isolation, timeout)?;
+    // SAFETY: it answers what `send_list_offsets` asked.
+    let answer = unsafe { asked.answer(-1, |event| read_offsets(event)) };
+    answer.unwrap_or_else(|| Err(Failure::new(code::TIMED_OUT, "no answer")))
+}
+
+/// A question for offsets whose answer is not waited for.
+pub(in crate::kafka) struct OffsetsAsked(Asked<Arc<Client>>);
+
+impl OffsetsAsked {
+    pub(in crate::kafka) fn new<'a>(
+        client: &Arc<Client>,
+        partitions: impl ExactSizeIterator<Item = (&'a TopicPartition, At)>,
+        isolation: Isolation,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        send_list_offsets(Arc::clone(client), partitions, isolation, timeout).map(Self)
+    }
+
+    /// The answer, once it is there.
+    pub(in crate::kafka) fn answer(&mut self) -> Option<Result<Vec<PartitionAnswer>, Failure>> {
+        // SAFETY: it answers what `send_list_offsets` asked.
+        unsafe { self.0.answer(0, |event| read_offsets(event)) }
+    }
+}
+
+fn send_list_offsets<'a, C: Deref<Target = Client> + Clone>(
+    client: C,
+    partitions: impl ExactSizeIterator<Item = (&'a TopicPartition, At)>,
+    isolation: Isolation,
+    timeout: Duration,
+) -> Result<Asked<C>, Failure> {
     let spec = |at| match at {
         At::Start => sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64,
         At::End => sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64,
@@ -557,19 +627,26 @@ pub(in crate::kafka) fn list_offsets<'a>(
         }
     };
     let list = List::of(partitions.map(|(tp, at)| (&*tp.topic, tp.partition, spec(at))))?;
-    // SAFETY: the list is copied by the call; all of the answer is copied.
+    let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS;
+    let again = client.clone();
+    // SAFETY: the list is copied by the call.
     unsafe {
-        let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS;
-        let send = |options: Options, queue| {
+        Asked::new(client, op, timeout, |options, queue| {
             Failure::take(sys::rd_kafka_AdminOptions_set_isolation_level(options, level))?;
-            sys::rd_kafka_ListOffsets(client.rk(), list.pointer(), options, queue);
+            sys::rd_kafka_ListOffsets(again.rk(), list.pointer(), options, queue);
             Ok(())
-        };
-        ask(client, op, timeout, send, |event| {
-            let result = sys::rd_kafka_event_ListOffsets_result(event);
-            let infos = array(|n| sys::rd_kafka_ListOffsets_result_infos(result, n));
-            let partition = |info| sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
-            infos.iter().map(|info| answer(&*partition(*info))).collect()
         })
+    }
+}
+
+/// # Safety
+/// The event answers a question for offsets, and lives.
+unsafe fn read_offsets(event: Event) -> Vec<PartitionAnswer> {
+    // SAFETY: see above; all of the answer is copied.
+    unsafe {
+        let result = sys::rd_kafka_event_ListOffsets_result(event);
+        let infos = array(|n| sys::rd_kafka_ListOffsets_result_infos(result, n));
+        let partition = |info| sys::rd_kafka_ListOffsetsResultInfo_topic_partition(info);
+        infos.iter().map(|info| answer(&*partition(*info))).collect()
     }
 }

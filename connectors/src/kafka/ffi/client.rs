@@ -164,7 +164,7 @@ impl Client {
         conf.0 = std::ptr::null_mut();
         if role == Role::Consumer {
             // SAFETY: the client lives. Without a group, which every consumer here has, it would fail.
-            Failure::check(unsafe { sys::rd_kafka_poll_set_consumer(rk.as_ptr()) })?;
+            Failure::check(unsafe { sys::rd_kafka_poll_set_consumer(rk.as_ptr()) } as Code)?;
         }
         Ok(Arc::new(Self { rk, context }))
     }

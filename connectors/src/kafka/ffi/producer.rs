@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::client::{Client, context_of};
-use super::{Code, Failure, c_string, millis, sys};
+use super::{Code, Failure, c_string, describe, millis, raw, sys};
 use crate::headers::HeadersRef;
 use crate::wire::{NewRecord, Offset, Timestamp};
 
@@ -48,7 +48,10 @@ impl Topic {
         // SAFETY: the client lives, the name is terminated; without settings of its own the topic takes the client's.
         let topic = unsafe { sys::rd_kafka_topic_new(client.rk(), name.as_ptr(), ptr::null_mut()) };
         // SAFETY: it needs nothing.
-        let why = || Failure::of(unsafe { sys::rd_kafka_last_error() });
+        let why = || {
+            let code = unsafe { sys::rd_kafka_last_error() } as Code;
+            Failure::new(code, describe(code))
+        };
         let topic = NonNull::new(topic).ok_or_else(why)?;
         let slots: Slots = (0..partitions).map(|_| AtomicI64::new(-1)).collect();
         let kept = &client.context().slots;
@@ -263,7 +266,7 @@ impl Client {
                     }
                 }
                 sys::RD_KAFKA_EVENT_ERROR => {
-                    let error = sys::rd_kafka_event_error(event) as Code;
+                    let error = raw::rd_kafka_event_error(event);
                     let reason = super::text(sys::rd_kafka_event_error_string(event));
                     self.context().heard(error, &reason);
                 }
@@ -307,7 +310,7 @@ pub(super) unsafe fn prepare(conf: *mut sys::rd_kafka_conf_t) -> Result<(), Fail
             name,
             Some(on_new),
             ptr::null_mut(),
-        ))
+        ) as Code)
     }
 }
 

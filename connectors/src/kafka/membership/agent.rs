@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
 
-use super::codec::{self, Digest, Order, Topics};
+use super::codec::{self, CodecError, Digest, Order, Topics};
 use super::state::{Closing, Joining, State};
 use crate::kafka::assignor::{Candidate, assign};
 use crate::kafka::wire::{
@@ -206,7 +206,7 @@ impl Agent {
         let config = self.coordinator.config();
         self.beat_at = Instant::now() + config.heartbeat_interval;
         let mut state = self.shared.state();
-        match codec::decode_order(&order) {
+        match codec::decode_order(&order, self.digest.count) {
             Ok(Order::Work(work)) => {
                 state.settle(joined.generation, work, asked + config.session_timeout);
             }
@@ -225,14 +225,14 @@ impl Agent {
         let mut candidates = Vec::new();
         let mut orders = Vec::new();
         for (id, said) in members {
-            match codec::decode_candidate(id, said) {
-                Ok((candidate, digest)) if digest == self.digest => candidates.push(candidate),
-                Ok((_, digest)) => orders.push((id, Order::Refused(self.disagreement(digest)))),
+            match codec::decode_candidate(id, said, self.digest) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(error @ CodecError::Differs { .. }) => {
+                    orders.push((id, Order::Refused(error.to_string())));
+                }
                 Err(error) => {
-                    orders.push((
-                        id,
-                        Order::Refused(format!("its leader does not understand it: {error}")),
-                    ));
+                    let why = format!("its leader does not understand it: {error}");
+                    orders.push((id, Order::Refused(why)));
                 }
             }
         }
@@ -253,14 +253,6 @@ impl Agent {
         let work = candidates.iter().map(|c| &c.id).zip(plan.into_iter().map(Order::Work));
         let all = work.chain(orders);
         all.map(|(id, order)| (id.clone(), codec::encode_order(&order, &self.topics))).collect()
-    }
-
-    fn disagreement(&self, other: Digest) -> String {
-        format!(
-            "this member has {} tasks, the group's leader has {} or others; all members need the same topology and the \
-             same inputs: stop all instances, then start them again",
-            other.count, self.digest.count
-        )
     }
 
     fn beat(&mut self, generation: i32, member: &str) -> WireResult<()> {

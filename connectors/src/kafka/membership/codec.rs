@@ -46,6 +46,17 @@ pub(super) enum CodecError {
     /// It makes no sense.
     #[error("what it said cannot be read ({0}): does another program use this group?")]
     Garbled(&'static str),
+    /// It shares other work.
+    #[error(
+        "this member has {theirs} tasks, the group's leader has {ours} or others; all members need the same topology and the same inputs: \
+         stop all instances, then start them again"
+    )]
+    Differs {
+        /// How many it has.
+        theirs: u64,
+        /// How many the leader has.
+        ours: u64,
+    },
 }
 
 /// The input topics of each group of shares.
@@ -98,8 +109,12 @@ pub(super) fn encode_candidate(me: &Candidate, all: Digest, topics: &Topics) -> 
     enveloped(SUBSCRIPTION, &envelope)
 }
 
-/// Reads what a member said when it joined.
-pub(super) fn decode_candidate(id: &str, bytes: &[u8]) -> Result<(Candidate, Digest), CodecError> {
+/// Reads what a member said when it joined, if it shares the same work: `all`. So no set that it names can be larger than that.
+pub(super) fn decode_candidate(
+    id: &str,
+    bytes: &[u8],
+    all: Digest,
+) -> Result<Candidate, CodecError> {
     let mut envelope = Reader::of_envelope(bytes)?;
     for _ in 0..envelope.count()? {
         envelope.text()?;
@@ -107,10 +122,13 @@ pub(super) fn decode_candidate(id: &str, bytes: &[u8]) -> Result<(Candidate, Dig
     let mut ours = Reader::of_version(envelope.user_data()?)?;
     let process = u128::from_be_bytes(ours.array()?);
     let generation = i32::from_be_bytes(ours.array()?);
-    let all = Digest { hash: u64::from_be_bytes(ours.array()?), count: ours.number()? };
-    let (owned, target) = (ours.shares()?, ours.shares()?);
+    let theirs = Digest { hash: u64::from_be_bytes(ours.array()?), count: ours.number()? };
+    if theirs != all {
+        return Err(CodecError::Differs { theirs: theirs.count, ours: all.count });
+    }
+    let (owned, target) = (ours.shares(all.count)?, ours.shares(all.count)?);
     ours.end()?;
-    Ok((Candidate { id: id.to_owned(), process, generation, owned, target }, all))
+    Ok(Candidate { id: id.to_owned(), process, generation, owned, target })
 }
 
 /// What the leader says to a member. For standard tools it also says which partitions that means.
@@ -143,8 +161,8 @@ pub(super) fn encode_order(order: &Order, topics: &Topics) -> Vec<u8> {
     enveloped(ASSIGNMENT, &envelope)
 }
 
-/// Reads what the leader said.
-pub(super) fn decode_order(bytes: &[u8]) -> Result<Order, CodecError> {
+/// Reads what the leader said to a member that knows of so many shares.
+pub(super) fn decode_order(bytes: &[u8], all: u64) -> Result<Order, CodecError> {
     let mut envelope = Reader::of_envelope(bytes)?;
     for _ in 0..envelope.count()? {
         envelope.text()?;
@@ -155,7 +173,7 @@ pub(super) fn decode_order(bytes: &[u8]) -> Result<Order, CodecError> {
     let mut ours = Reader::of_version(envelope.user_data()?)?;
     match ours.byte()? {
         PLAN => {
-            let work = Work { now: ours.shares()?, target: ours.shares()? };
+            let work = Work { now: ours.shares(all)?, target: ours.shares(all)? };
             ours.end()?;
             Ok(Order::Work(work))
         }
@@ -264,15 +282,19 @@ impl<'a> Reader<'a> {
         Err(CodecError::Garbled("a number is too long"))
     }
 
-    fn shares(&mut self) -> Result<BTreeSet<Share>, CodecError> {
+    /// A set of at most so many: what names more is damaged, and is not held in memory first.
+    fn shares(&mut self, most: u64) -> Result<BTreeSet<Share>, CodecError> {
         let out_of_range = |_| CodecError::Garbled("a share is out of range");
         let mut shares = BTreeSet::new();
+        let mut left = most;
         for _ in 0..self.number()? {
             let group = u32::try_from(self.number()?).map_err(out_of_range)?;
             let first = i32::try_from(self.number()?).map_err(out_of_range)?;
             let length = i32::try_from(self.number()?).map_err(out_of_range)?;
             let end = first.checked_add(length).filter(|end| *end <= MOST_PARTITIONS);
             let end = end.ok_or(CodecError::Garbled("a share is out of range"))?;
+            let rest = left.checked_sub(length as u64);
+            left = rest.ok_or(CodecError::Garbled("it names more shares than there are"))?;
             shares.extend((first..end).map(|partition| Share { group, partition }));
         }
         Ok(shares)
@@ -327,18 +349,19 @@ mod tests {
     fn a_newer_version_is_named() {
         let all = Digest::of(&me().owned);
         let bytes = encode_candidate(&me(), all, &Topics::new());
+        assert_eq!(decode_candidate("worker-1", &bytes, all), Ok(me()));
         // The process follows the version.
         let at = bytes.windows(17).position(|w| w[0] == VERSION && w[1..] == 7u128.to_be_bytes());
         let mut newer = bytes;
         newer[at.unwrap()] = 9;
-        let error = decode_candidate("worker-1", &newer).unwrap_err();
+        let error = decode_candidate("worker-1", &newer, all).unwrap_err();
         assert_eq!(error, CodecError::Newer(9));
         assert!(error.to_string().contains("one release of the library"), "{error}");
 
         let mut order = encode_order(&Order::Work(Work::default()), &Topics::new());
         let ours = order.len() - 4;
         order[ours] = 2;
-        assert_eq!(decode_order(&order), Err(CodecError::Newer(2)));
+        assert_eq!(decode_order(&order, 0), Err(CodecError::Newer(2)));
     }
 
     #[test]
@@ -363,8 +386,27 @@ mod tests {
         // What Kafka's own consumers send: topics, and nothing of ours.
         let envelope = ConsumerProtocolSubscription::default().with_topics(vec!["orders".into()]);
         let bytes = enveloped(1, &envelope);
-        assert!(matches!(decode_candidate("x", &bytes), Err(CodecError::Garbled(_))));
-        assert!(matches!(decode_candidate("x", &[]), Err(CodecError::Garbled(_))));
+        let all = Digest::of(&me().owned);
+        assert!(matches!(decode_candidate("x", &bytes, all), Err(CodecError::Garbled(_))));
+        assert!(matches!(decode_candidate("x", &[], all), Err(CodecError::Garbled(_))));
+    }
+
+    #[test]
+    fn a_member_with_other_work_is_told_so_and_a_set_larger_than_all_work_is_refused() {
+        let all = Digest::of(&me().owned);
+        let bytes = encode_candidate(&me(), all, &Topics::new());
+        let other = Digest { count: 7, ..all };
+        let error = decode_candidate("x", &bytes, other).unwrap_err();
+        assert_eq!(error, CodecError::Differs { theirs: 4, ours: 7 });
+        assert!(error.to_string().contains("the same topology"), "{error}");
+
+        // A few bytes that name 131 072 partitions.
+        let work =
+            Work { now: (0..MOST_PARTITIONS).map(|p| share(0, p)).collect(), ..Work::default() };
+        let order = encode_order(&Order::Work(work), &Topics::new());
+        assert!(order.len() < 40, "{} bytes", order.len());
+        let more = Err(CodecError::Garbled("it names more shares than there are"));
+        assert_eq!(decode_order(&order, all.count), more);
     }
 
     #[test]
@@ -377,26 +419,27 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_said_is_what_is_heard(
-            owned in sets(), target in sets(), process: u128, generation: i32, hash: u64, count in 0..1u64 << 40,
+            owned in sets(), target in sets(), process: u128, generation: i32, hash: u64, count in 40..1u64 << 40,
         ) {
             let said = Candidate { process, generation, owned, target, ..me() };
             let all = Digest { hash, count };
-            let heard = decode_candidate("worker-1", &encode_candidate(&said, all, &topics()));
-            prop_assert_eq!(heard, Ok((said.clone(), all)));
+            let heard = decode_candidate("worker-1", &encode_candidate(&said, all, &topics()), all);
+            prop_assert_eq!(heard, Ok(said.clone()));
             let work = Order::Work(Work { now: said.owned, target: said.target });
-            prop_assert_eq!(decode_order(&encode_order(&work, &topics())), Ok(work));
+            prop_assert_eq!(decode_order(&encode_order(&work, &topics()), count), Ok(work));
             let refused = Order::Refused("because".into());
-            prop_assert_eq!(decode_order(&encode_order(&refused, &topics())), Ok(refused));
+            prop_assert_eq!(decode_order(&encode_order(&refused, &topics()), 0), Ok(refused));
         }
 
         #[test]
         fn damaged_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), cut in 0..80usize) {
-            drop(decode_candidate("x", &bytes));
-            drop(decode_order(&bytes));
-            let whole = encode_candidate(&me(), Digest::of(&me().owned), &topics());
+            let all = Digest::of(&me().owned);
+            drop(decode_candidate("x", &bytes, all));
+            drop(decode_order(&bytes, all.count));
+            let whole = encode_candidate(&me(), all, &topics());
             // What Kafka adds behind ours is not read.
             let cut = cut % (whole.len() - 10);
-            prop_assert!(decode_candidate("x", &whole[..cut]).is_err());
+            prop_assert!(decode_candidate("x", &whole[..cut], all).is_err());
         }
     }
 }

@@ -74,6 +74,8 @@ pub(super) struct State {
     dead_at: Option<Instant>,
     /// What the worker acts as without [`hold`](State::hold): that of its last poll.
     shown: GroupMetadata,
+    /// The generation that the worker has heard of, while this is a member.
+    heard: Option<i32>,
     /// It cannot be a member, and why.
     failure: Option<(PortErrorKind, String)>,
     closing: Option<Closing>,
@@ -101,6 +103,7 @@ impl State {
             held: false,
             dead_at: None,
             shown: GroupMetadata { group: group.to_owned(), member, generation: 0 },
+            heard: None,
             failure: None,
             closing: None,
             ended: None,
@@ -123,6 +126,7 @@ impl State {
         self.leaving.extend(&revoked);
         if self.phase == Phase::Settled {
             self.shown = self.metadata();
+            self.heard = Some(self.generation);
         }
         Ok(GroupEvent { assigned, revoked, lost: Vec::new() })
     }
@@ -160,6 +164,16 @@ impl State {
     /// What the worker acts as.
     pub(super) fn shown(&self) -> GroupMetadata {
         self.shown.clone()
+    }
+
+    /// The generation that the worker has heard of.
+    pub(super) fn generation(&self) -> Option<i32> {
+        self.heard
+    }
+
+    /// Is something meant for this member that the worker has not been told to work on?
+    pub(super) fn awaits_more(&self) -> bool {
+        !self.target.is_subset(&self.told)
     }
 
     /// Starts to end; the first way counts.
@@ -287,6 +301,7 @@ impl State {
             set.clear();
         }
         (self.phase, self.generation, self.dead_at) = (Phase::Between, -1, None);
+        self.heard = None;
     }
 
     /// The same, and the group does not know the id any more.

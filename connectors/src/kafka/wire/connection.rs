@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
@@ -200,10 +202,29 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
+/// The addresses of a name. The system's look-up takes no time-out, so it is waited for on a thread of its own, which ends when
+/// the system gives up.
+fn resolve(broker: &str, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = broker.parse() {
+        return Ok(vec![address]);
+    }
+    let (found, answer) = mpsc::sync_channel(1);
+    let name = broker.to_owned();
+    thread::Builder::new().name("thalweg-resolve".into()).spawn(move || {
+        let addresses = name.to_socket_addrs().map(Vec::from_iter);
+        // Nobody waits any more when it took too long.
+        drop(found.send(addresses));
+    })?;
+    answer.recv_timeout(left(deadline)?).unwrap_or_else(|_| {
+        let slow = "looking up the name takes too long: does the name server answer?";
+        Err(io::Error::new(io::ErrorKind::TimedOut, slow))
+    })
+}
+
 /// Tries all addresses of a name.
 fn connect(broker: &str, deadline: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in broker.to_socket_addrs()? {
+    for address in resolve(broker, deadline)? {
         match left(deadline).and_then(|left| TcpStream::connect_timeout(&address, left)) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,

@@ -11,7 +11,7 @@ use thalweg_processor::{Guarantee, OnError, Semantics, TimestampPolicy};
 use super::keys::{KEYS, Key, Kind, Word};
 use super::layers::{self, Sources, Written};
 use super::problem::{ConfigError, Origin, Problem};
-use super::secret::BrokerUrl;
+use super::secret::{BrokerUrl, Secret};
 
 /// Everything an application was told.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) transaction_timeout: Duration,
     pub(crate) purge_interval: Duration,
     pub(crate) http_address: Option<SocketAddr>,
+    pub(crate) http_token: Option<Secret>,
     /// For Kafka's clients, by Kafka's names.
     pub(crate) clients: BTreeMap<String, String>,
     /// The values as they are shown: key, value, origin.
@@ -129,6 +130,10 @@ impl Settings {
                 Some(Value::Address(address)) => Some(*address),
                 _ => None,
             },
+            http_token: match values.get("http.token") {
+                Some(Value::Token(token)) => Some(token.clone()),
+                _ => None,
+            },
             clients: BTreeMap::new(),
             shown,
         }
@@ -136,6 +141,7 @@ impl Settings {
 
     fn check_together(self) -> Result<Self, ConfigError> {
         self.check_directories()?;
+        self.check_http()?;
         let is_log = self.broker.expose().starts_with("log://");
         let in_url = self.broker.expose().contains("durability=");
         let why = match self.durability {
@@ -165,6 +171,20 @@ impl Settings {
             log.display()
         );
         Err(ConfigError::new(vec![Problem::Conflict(message)]))
+    }
+
+    /// Numbers of a run are not for everybody who reaches the machine.
+    fn check_http(&self) -> Result<(), ConfigError> {
+        match self.http_address {
+            Some(address) if !address.ip().is_loopback() && self.http_token.is_none() => {
+                let message = format!(
+                    "`http.address` is `{address}`, which other machines may reach: set `http.token` (`THALWEG_HTTP_TOKEN`), which \
+                     `/metrics` then asks for, or take a port alone, which listens on the loopback interface"
+                );
+                Err(ConfigError::new(vec![Problem::Conflict(message)]))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The URL with the options that other keys set.
@@ -215,6 +235,7 @@ enum Value {
     Choice(&'static str),
     Integer(i64),
     Address(SocketAddr),
+    Token(Secret),
 }
 
 type Values = BTreeMap<&'static str, Value>;
@@ -295,8 +316,11 @@ fn parse(kind: Kind, text: &str) -> Option<Value> {
             let n: i64 = text.parse().ok()?;
             (min..=max).contains(&n).then_some(Value::Integer(n))
         }
-        Kind::Address => {
-            parse_address(text).filter(|address| address.ip().is_loopback()).map(Value::Address)
+        Kind::Address => parse_address(text).map(Value::Address),
+        Kind::Token => {
+            let long_enough = text.len() >= TOKEN_LENGTH_MIN;
+            (long_enough && text.bytes().all(|b| b.is_ascii_graphic()))
+                .then(|| Value::Token(Secret::new(text)))
         }
     }
 }
@@ -308,6 +332,9 @@ fn is_legal_id(text: &str) -> bool {
         && text.chars().all(legal)
         && text.chars().any(|c| c != '.')
 }
+
+/// What is shorter can be guessed.
+const TOKEN_LENGTH_MIN: usize = 16;
 
 /// A topic's name has at most 249 characters, and `-NAME-repartition` has to fit.
 const ID_LENGTH_MAX: usize = 150;
@@ -334,6 +361,7 @@ fn show(value: &Value) -> String {
         Value::Choice(word) => (*word).to_owned(),
         Value::Integer(n) => n.to_string(),
         Value::Address(address) => address.to_string(),
+        Value::Token(token) => token.to_string(),
     }
 }
 
@@ -341,16 +369,17 @@ fn show(value: &Value) -> String {
 fn quote(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Url if text.contains(['@', '?']) => "***".to_owned(),
+        Kind::Token => "what it is set to".to_owned(),
         _ => format!("`{text}`"),
     }
 }
 
 fn allowed(kind: Kind) -> String {
     match kind {
-        Kind::Id => format!(
-            "1 to {ID_LENGTH_MAX} letters, digits, `.`, `_` and `-`"
-        ),
-        Kind::Url => "a URL such as `log://DIRECTORY`, `kafka://HOST:PORT` or `mem://NAME`".to_owned(),
+        Kind::Id => format!("1 to {ID_LENGTH_MAX} letters, digits, `.`, `_` and `-`"),
+        Kind::Url => {
+            "a URL such as `log://DIRECTORY`, `kafka://HOST:PORT` or `mem://NAME`".to_owned()
+        }
         Kind::Choice(words) => {
             let words: Vec<String> = words.iter().map(|w| format!("`{}`", w.name)).collect();
             match &words[..] {
@@ -361,7 +390,11 @@ fn allowed(kind: Kind) -> String {
         Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
         Kind::Path => "a path".to_owned(),
         Kind::Address => {
-            "a port, or an address of the loopback interface such as `127.0.0.1:8080`; others are refused, because the endpoint asks for no token".to_owned()
+            "a port of the loopback interface, or an address with a port such as `127.0.0.1:8080`"
+                .to_owned()
+        }
+        Kind::Token => {
+            format!("at least {TOKEN_LENGTH_MIN} visible ASCII characters, and is never shown")
         }
     }
 }

@@ -9,6 +9,7 @@ use thalweg_processor::{Guarantee, OnError, Semantics, TimestampPolicy};
 use super::keys::KEYS;
 use super::layers::Sources;
 use super::problem::{ConfigError, Problem};
+use super::secret::Secret;
 use super::settings::Settings;
 
 /// Sources with an application id, and no file.
@@ -124,7 +125,7 @@ fn all_problems_of_all_sources_are_reported_at_once() {
             ("THALWEG_PROCESSING_GUARANTEE".into(), "exactly-once".into()),
         ],
         assignments: vec!["state.dir".to_owned(), "buffered=1".to_owned()],
-        flags: vec![("--workers", "0".to_owned()), ("--http", "0.0.0.0:80".to_owned())],
+        flags: vec![("--workers", "0".to_owned()), ("--http", "0.0.0.0".to_owned())],
     };
     assert_eq!(
         problems(&sources),
@@ -137,7 +138,7 @@ fn all_problems_of_all_sources_are_reported_at_once() {
             "unknown key `buffered` in `--set`; the nearest known one is `buffered.records.per.partition`".to_owned(),
             "`application.id` is not set; set it with `--application-id`, `THALWEG_APPLICATION_ID` or in `thalweg.toml`".to_owned(),
             format!("`commit.interval.ms` cannot be `often` (from `{path}`); it takes a whole number from 1 to 86400000"),
-            "`http.address` cannot be `0.0.0.0:80` (from `--http`); it takes a port, or an address of the loopback interface such as `127.0.0.1:8080`; others are refused, because the endpoint asks for no token".to_owned(),
+            "`http.address` cannot be `0.0.0.0` (from `--http`); it takes a port of the loopback interface, or an address with a port such as `127.0.0.1:8080`".to_owned(),
             "`num.stream.threads` cannot be `0` (from `--workers`); it takes a whole number from 1 to 1024".to_owned(),
             "`processing.guarantee` cannot be `exactly-once` (from the environment variable `THALWEG_PROCESSING_GUARANTEE`); it takes `at_least_once`, `exactly_once`".to_owned(),
         ]
@@ -154,7 +155,7 @@ fn a_value_that_a_key_does_not_take_is_refused() {
         ("broker", &["", "localhost:9092", "://"]),
         ("commit.interval.ms", &["0", "-1", "1.5", "1s", "86400001"]),
         ("default.timestamp.extractor", &["", "now"]),
-        ("http.address", &["", "http", "8.8.8.8:80", "[::]:80", "70000", "localhost"]),
+        ("http.address", &["", "http", "8.8.8.8", "70000", "localhost"]),
         ("max.task.idle.ms", &["-2", "never"]),
         ("num.stream.threads", &["0", "1025", "two"]),
         ("state.dir", &[""]),
@@ -193,7 +194,7 @@ fn settings_of_clients_are_handed_on_from_all_sources() {
         ("main.consumer.fetch.max.wait.ms", "3"),
         ("producer.linger.ms", "4"),
         ("session.timeout.ms", "6000"),
-        ("heartbeat.interval.ms", "500"),
+        ("heartbeat.interval.ms", "200"),
         ("request.timeout.ms", "30000"),
         ("replication.factor", "-1"),
     ] {
@@ -217,6 +218,7 @@ fn every_key_reaches_its_setting() {
         "errors.dead.letter.queue.topic.name=dead",
         "heartbeat.interval.ms=100",
         "http.address=localhost:8080",
+        "http.token=0123456789abcdef",
         "max.poll.records=13",
         "max.task.idle.ms=-1",
         "num.stream.threads=14",
@@ -255,6 +257,7 @@ fn every_key_reaches_its_setting() {
     assert_eq!(settings.on_deserialization_error, OnError::Continue);
     assert_eq!(settings.broker_url(), "log://some/dir?durability=sync");
     assert_eq!(settings.http_address, "127.0.0.1:8080".parse().ok());
+    assert_eq!(settings.http_token.as_ref().map(Secret::expose), Some("0123456789abcdef"));
     assert_eq!(settings.poll_records_max, 13);
     assert_eq!(settings.task_idle_max, None);
     assert_eq!(settings.workers, 14);
@@ -283,6 +286,22 @@ fn an_address_may_be_a_port() {
     ] {
         let settings = Settings::load(&with_set(&[&format!("http.address={text}")])).unwrap();
         assert_eq!(settings.http_address, address.parse().ok(), "{text}");
+    }
+}
+
+#[test]
+fn an_address_that_other_machines_reach_needs_a_token() {
+    for address in ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:80"] {
+        let asked = format!("http.address={address}");
+        let error = problems(&with_set(&[&asked]));
+        assert!(error.len() == 1 && error[0].contains("set `http.token`"), "{error:?}");
+        let settings = Settings::load(&with_set(&[&asked, "http.token=0123456789abcdef"])).unwrap();
+        assert_eq!(settings.http_address, address.parse().ok());
+    }
+    for token in ["", "0123456789abcde", "with a blank in it", "nicht-mit-ümläuten"] {
+        let error = problems(&with_set(&[&format!("http.token={token}")]));
+        assert!(error[0].contains("at least 16 visible ASCII characters"), "{error:?}");
+        assert!(token.is_empty() || !error[0].contains(token), "{error:?}");
     }
 }
 
@@ -346,6 +365,7 @@ fn secrets_never_stand_in_messages() {
     for assignments in [
         &["broker=kafka://me:canary@h:9092"][..],
         &["broker=kafka://me:canary@h:9092", "durability=sync"],
+        &["broker=kafka://me:canary@h:9092", "http.token=canary-canary-canary"],
     ] {
         let printed = match Settings::load(&with_set(assignments)) {
             Ok(settings) => {

@@ -78,10 +78,15 @@ impl Process {
         self.seen.push(line);
     }
 
+    /// What it answers, status and body, once it serves anything.
+    pub(crate) fn get(&mut self, path: &str) -> Option<(u16, String)> {
+        self.watch_until(Instant::now());
+        get(self.address.as_deref()?, path)
+    }
+
     /// Its numbers, once it serves them.
     pub(crate) fn numbers(&mut self) -> Option<Numbers> {
-        self.watch_until(Instant::now());
-        let text = get(self.address.as_deref()?, "/metrics")?;
+        let (_, text) = self.get("/metrics")?;
         let sum = |name: &str| -> u64 {
             let samples = text
                 .lines()
@@ -183,13 +188,14 @@ impl Ended {
     }
 }
 
-/// The body of an answer; nothing when the process does not answer (any more).
-fn get(address: &str, path: &str) -> Option<String> {
+/// Status and body of an answer; nothing when the process does not answer (any more).
+fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
-    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }

@@ -72,6 +72,14 @@ impl Membership for UnsettledMember {
         self.inner.metadata()
     }
 
+    fn generation(&self) -> Option<i32> {
+        self.inner.generation()
+    }
+
+    fn awaits_more(&self) -> bool {
+        self.inner.awaits_more()
+    }
+
     fn hold(&mut self) -> PortResult<Option<GroupMetadata>> {
         match self.between.load(Ordering::SeqCst) {
             true => Ok(None),

@@ -6,6 +6,7 @@ use thalweg_connectors::{Call, Fault, FaultPlan};
 
 use super::apps::{counting, rekeyed};
 use super::world::{APP, World, by_word, config, running_counts};
+use crate::metrics::StreamsState;
 use crate::worker::{Cycle, Worker};
 
 const WORDS: [&str; 10] = ["a", "b", "c", "d", "a", "b", "c", "d", "a", "e"];
@@ -109,4 +110,59 @@ fn a_clean_close_commits_and_leaves() {
     worker.close().unwrap();
     assert_eq!(world.totals(), running_counts(&WORDS));
     assert!(!world.broker.expel(APP, "app-0-1"), "it has left already");
+}
+
+#[test]
+fn what_moves_between_members_is_counted_and_forgotten_by_whom_it_left() {
+    let world = World::of_lines(4, &WORDS);
+    let instance = || world.prepare(&rekeyed(Some(3)), &config()).unwrap();
+    let (one, two) = (instance(), instance());
+    let mut first = Worker::new(one.clone(), 0).unwrap();
+    world.settle(&mut [&mut first]).unwrap();
+    let before = one.metrics.snapshot();
+    assert_eq!((before.tasks_assigned, before.partitions_assigned), (7, 7));
+    assert_eq!((before.rebalances, before.partitions_revoked), (1, 0));
+
+    let mut second = Worker::new(two.clone(), 0).unwrap();
+    world.settle(&mut [&mut first, &mut second]).unwrap();
+    world.clock.advance(one.config.metrics_interval);
+    world.settle(&mut [&mut first, &mut second]).unwrap();
+    let [left, come] = [&one, &two].map(|around| around.metrics.snapshot());
+    assert_eq!(left.partitions_revoked, come.partitions_assigned);
+    assert!((3..=4).contains(&come.partitions_assigned), "{come:?}");
+    assert!(left.rebalances > 1 && come.rebalances > 0, "{left:?} {come:?}");
+    let mut all: Vec<_> = left.partitions.keys().chain(come.partitions.keys()).collect();
+    all.sort_unstable();
+    assert_eq!(all, before.partitions.keys().collect::<Vec<_>>(), "each at one of them");
+    let lag = |of: &crate::PartitionMetrics| of.lag;
+    let lags: Vec<_> = left.partitions.values().chain(come.partitions.values()).map(lag).collect();
+    assert_eq!(lags, [Some(0); 7]);
+}
+
+#[test]
+fn a_worker_is_ready_without_tasks_when_none_is_meant_for_it() {
+    let world = World::of_lines(1, &WORDS);
+    let instance = || world.prepare(&counting(), &config()).unwrap();
+    let (one, two) = (instance(), instance());
+    let mut first = Worker::new(one.clone(), 0).unwrap();
+    world.settle(&mut [&mut first]).unwrap();
+    let mut second = Worker::new(two.clone(), 0).unwrap();
+    assert_eq!(two.metrics.state(), StreamsState::Created);
+    second.run_once().unwrap();
+    assert_eq!((two.metrics.snapshot().tasks, two.metrics.state()), (0, StreamsState::Running));
+}
+
+#[test]
+fn a_worker_is_not_ready_while_it_awaits_tasks_of_others() {
+    let world = World::of_lines(2, &WORDS);
+    let instance = || world.prepare(&counting(), &config()).unwrap();
+    let (one, two) = (instance(), instance());
+    let mut first = Worker::new(one.clone(), 0).unwrap();
+    world.settle(&mut [&mut first]).unwrap();
+    let mut second = Worker::new(two.clone(), 0).unwrap();
+    second.run_once().unwrap();
+    assert_eq!((two.metrics.snapshot().tasks, two.metrics.state()), (0, StreamsState::Restoring));
+    assert_eq!(one.metrics.state(), StreamsState::Running);
+    world.settle(&mut [&mut first, &mut second]).unwrap();
+    assert_eq!((two.metrics.snapshot().tasks, two.metrics.state()), (1, StreamsState::Running));
 }

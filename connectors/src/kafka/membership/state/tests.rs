@@ -86,6 +86,28 @@ fn a_revocation_is_taken_back_only_while_it_is_not_told() {
 }
 
 #[test]
+fn more_is_awaited_until_others_have_given_it_up() {
+    let at = Instant::now();
+    let mut state = State::new("g");
+    assert_eq!(state.generation(), None, "it has not joined");
+    state.begin_join().unwrap();
+    state.named("m");
+    state.settle(4, Work { now: set(&[]), target: set(&[1]) }, at + SESSION);
+    assert_eq!(state.generation(), None, "the worker has not heard of it");
+    assert_eq!(state.poll(at).unwrap(), GroupEvent::default());
+    assert_eq!((state.generation(), state.awaits_more()), (Some(4), true));
+    state.join_again();
+    state.begin_join().unwrap();
+    assert_eq!((state.generation(), state.awaits_more()), (Some(4), true));
+    state.settle(5, work(&[1]), at + SESSION);
+    assert!(state.awaits_more(), "the worker has not heard of it");
+    assert_eq!(state.poll(at).unwrap(), event(&[1], &[], &[]));
+    assert_eq!((state.generation(), state.awaits_more()), (Some(5), false));
+    state.lose();
+    assert_eq!(state.generation(), None);
+}
+
+#[test]
 fn lost_shares_are_told_before_anything_else_and_nothing_is_committed_until_then() {
     let at = Instant::now();
     let mut state = settled(&[0, 1], at);
