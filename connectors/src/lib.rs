@@ -45,6 +45,7 @@ pub use kafka::{KafkaBackend, KafkaConfig, librdkafka_version};
 pub use local::{Call, Fault, FaultPlan};
 pub use log::{Durability, LogBroker, LogMemory, LogOptions};
 pub use mem::MemBroker;
+pub use names::topic_hint;
 pub use partition::{murmur2, partition_for};
 pub use ports::*;
 #[cfg(feature = "json")]

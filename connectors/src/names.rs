@@ -8,6 +8,19 @@ const NAMES_LISTED_MAX: usize = 5;
 
 /// The topic is not among those that are known.
 pub(crate) fn unknown_topic<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> PortError {
+    let hint = topic_hint(name, known);
+    PortError::new(PortErrorKind::UnknownTopic, format!("topic {name:?} does not exist: {hint}"))
+}
+
+/// Says what to do about a topic that is not among those that are known: which have similar names, or to create it.
+///
+/// ```
+/// use thalweg_connectors::topic_hint;
+///
+/// assert_eq!(topic_hint("page-views", ["page-view", "clicks"]), "did you mean \"page-view\"?");
+/// assert_eq!(topic_hint("page-views", []), "there are no topics yet; create it first");
+/// ```
+pub fn topic_hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<_> = known.into_iter().collect();
     known.sort_unstable();
     let near = known.iter().map(|k| (strsim::jaro_winkler(k, name), *k));
@@ -17,7 +30,7 @@ pub(crate) fn unknown_topic<'a>(name: &str, known: impl IntoIterator<Item = &'a 
         let shown = names.take(NAMES_LISTED_MAX);
         shown.map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ")
     };
-    let hint = if known.is_empty() {
+    if known.is_empty() {
         "there are no topics yet; create it first".to_owned()
     } else if near.is_empty() {
         format!(
@@ -28,8 +41,7 @@ pub(crate) fn unknown_topic<'a>(name: &str, known: impl IntoIterator<Item = &'a 
         )
     } else {
         format!("did you mean {}?", names(&mut near.iter().map(|(_, n)| *n)))
-    };
-    PortError::new(PortErrorKind::UnknownTopic, format!("topic {name:?} does not exist: {hint}"))
+    }
 }
 
 /// The topic has not so many partitions.
@@ -85,8 +97,8 @@ pub(crate) fn too_large(bytes: usize, topic: &str, partition: i32, max: usize) -
     PortError::new(
         PortErrorKind::Refused,
         format!(
-            "a record of {bytes} bytes for {topic}-{partition} is too large: \
-             max.message.bytes of the topic is {max}"
+            "a record of {bytes} bytes for {topic}-{partition} is too large: max.message.bytes of the topic is {max}; \
+             raise it, or write smaller records"
         ),
     )
 }

@@ -253,7 +253,8 @@ pub trait Producer: Send {
     /// [`commit`](Self::commit) tells them.
     ///
     /// # Errors
-    /// [`PortErrorKind::Abortable`] when a record was refused.
+    /// [`PortErrorKind::Abortable`] when a record was not stored, [`PortErrorKind::Refused`] when it was refused for what it is, and
+    /// would be again.
     fn flush(&mut self) -> PortResult<Acknowledged>;
 
     /// Adds the offsets to the open transaction.
@@ -273,7 +274,7 @@ pub trait Producer: Send {
     /// be said to be read up to there.
     ///
     /// # Errors
-    /// [`PortErrorKind::Unknown`] when no answer came, [`PortErrorKind::Abortable`] when a record was refused,
+    /// [`PortErrorKind::Unknown`] when no answer came, as for [`flush`](Self::flush) when a record was not stored,
     /// [`PortErrorKind::Fenced`].
     fn commit(&mut self) -> PortResult<Acknowledged>;
 
@@ -335,6 +336,19 @@ pub trait Admin: Send {
     /// # Errors
     /// When the backend cannot be asked.
     fn list(&mut self) -> PortResult<Vec<TopicInfo>>;
+
+    /// The configuration of topics that are there, by Kafka's names. Topics whose configuration this client may not see are left
+    /// out, and so are all of a backend that has none to tell.
+    ///
+    /// # Errors
+    /// When the backend cannot be asked.
+    fn settings(
+        &mut self,
+        topics: &[&str],
+    ) -> PortResult<BTreeMap<String, BTreeMap<String, String>>> {
+        let _ = topics;
+        Ok(BTreeMap::new())
+    }
 
     /// Creates topics; one that is there already with as many partitions is fine.
     ///

@@ -107,6 +107,13 @@ impl Admin for KafkaAdmin {
         topics::list(&self.client, self.patience())
     }
 
+    fn settings(
+        &mut self,
+        topics: &[&str],
+    ) -> PortResult<BTreeMap<String, BTreeMap<String, String>>> {
+        topics::settings(&self.client, topics, self.patience())
+    }
+
     fn create(&mut self, topics: &[NewTopic]) -> PortResult<()> {
         topics.iter().try_for_each(|t| names::check_new_topic(&t.name, t.partitions))?;
         let missing = self.missing(topics)?;

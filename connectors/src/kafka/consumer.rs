@@ -185,7 +185,9 @@ impl KafkaConsumer {
         for (name, fate) in self.watch.look(&self.client, &self.ids, self.timeout) {
             self.partitions.remove(&*name);
             let message = match fate {
-                Fate::Gone => topics::unknown(&self.client, &name, self.timeout).to_string(),
+                Fate::Gone => format!(
+                    "topic {name:?} was deleted while it was read: make it again and reset the application, or stop reading it"
+                ),
                 Fate::MadeAnew => format!(
                     "topic {name:?} was deleted and made anew while it was read: \
                      what was read so far is not in it; stop and reset the application"

@@ -59,9 +59,18 @@ pub(super) const fn is_passing(code: Code) -> bool {
     matches!(kind(code), PortErrorKind::Retriable)
 }
 
+/// What librdkafka says when a broker hangs up on what it is told: on the first request, and on the second.
+const HANGS_UP: [&str; 2] = ["security.protocol", "connection closed by peer"];
+
 /// What may help, where that is not plain from the cause.
-const fn hint(code: Code) -> &'static str {
-    match code {
+fn hint(failure: &Failure) -> &'static str {
+    match failure.code {
+        code::TIMED_OUT | code::TRANSPORT | code::ALL_BROKERS_DOWN
+            if HANGS_UP.iter().any(|words| failure.text.contains(words)) =>
+        {
+            ": brokers hang up; do their listeners want TLS or SASL? kafka:// speaks plain text only, \
+             give it the address of a PLAINTEXT listener"
+        }
         code::TIMED_OUT | code::TRANSPORT | code::ALL_BROKERS_DOWN | code::RESOLVE => {
             ": no broker answers; is the cluster up, and are its addresses right?"
         }
@@ -70,6 +79,10 @@ const fn hint(code: Code) -> &'static str {
         code::CLUSTER_AUTHORIZATION => ": the client may not do this in the cluster (ACL)",
         code::TRANSACTIONAL_ID_AUTHORIZATION => {
             ": the client may not use the transactional id (ACL)"
+        }
+        code::FENCED | code::PRODUCER_FENCED | code::INVALID_PRODUCER_EPOCH => {
+            ": another producer took over its transactional id, or its transaction was open for longer than \
+             transaction.timeout.ms; does another process work with a copy of this state directory?"
         }
         _ => "",
     }
@@ -82,5 +95,5 @@ pub(super) fn failed(attempt: impl Display, failure: Failure) -> PortError {
 
 /// A failed attempt, of another kind than its code says.
 pub(super) fn failed_as(kind: PortErrorKind, attempt: impl Display, failure: Failure) -> PortError {
-    PortError::new(kind, format!("cannot {attempt}{}", hint(failure.code))).caused_by(failure)
+    PortError::new(kind, format!("cannot {attempt}{}", hint(&failure))).caused_by(failure)
 }

@@ -16,7 +16,7 @@ use rdkafka::bindings as sys;
 pub(super) use admin::{
     At, NewTopicSpec, OffsetsAsked, Outcome, PartitionAnswer, RecordsDeleted, TopicAnswer,
     TopicsAsked, create_topics, delete_records, delete_topics, describe_topics, list_offsets,
-    topic_names, topic_setting,
+    topic_names, topic_settings,
 };
 pub(super) use client::{Client, Role, check_setting};
 pub(super) use messages::{Item, Queue};
@@ -90,6 +90,9 @@ mod raw {
 
     unsafe extern "C" {
         pub(super) fn rd_kafka_err2str(code: Code) -> *const c_char;
+        pub(super) fn rd_kafka_ConfigResource_error(
+            resource: *const sys::rd_kafka_ConfigResource_t,
+        ) -> Code;
         pub(super) fn rd_kafka_error_code(error: *const sys::rd_kafka_error_t) -> Code;
         pub(super) fn rd_kafka_event_error(event: *mut sys::rd_kafka_event_t) -> Code;
         pub(super) fn rd_kafka_topic_result_error(

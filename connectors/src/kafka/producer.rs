@@ -89,6 +89,7 @@ impl KafkaProducer {
     /// What a failed call means, for its caller and for the calls to come. `unknown`: it may have taken effect.
     fn heed(&mut self, attempt: &str, failure: Failure, unknown: bool) -> PortError {
         let fatal = self.client.fatal();
+        let failure = self.client.explain(failure);
         let attempt = format!("{attempt} with {}", self.who());
         if fatal.is_some() || failure.fatal {
             self.state = ProducerState::Over;
@@ -149,6 +150,8 @@ impl KafkaProducer {
     fn heed_loss(&mut self, lost: Delivery) -> PortError {
         let Delivery { topic, partition, bytes, failure } = lost;
         let kind = match (self.state, kind(failure.code)) {
+            // It would be refused again.
+            (ProducerState::Open, PortErrorKind::Refused) => PortErrorKind::Refused,
             (ProducerState::Open | ProducerState::Failed, _) => PortErrorKind::Abortable,
             (_, PortErrorKind::Retriable) => PortErrorKind::Unknown,
             (_, kind) => kind,
@@ -156,12 +159,15 @@ impl KafkaProducer {
         // A refused record leaves a hole in the sequence of its partition, over which the next transaction would fall.
         self.tainted = true;
         // The record is gone: no later flush may say that all went well.
-        self.state = if kind == PortErrorKind::Abortable {
-            ProducerState::Failed
-        } else {
-            ProducerState::Over
+        self.state = match self.state {
+            ProducerState::Open | ProducerState::Failed => ProducerState::Failed,
+            _ => ProducerState::Over,
         };
-        let what = format!("a record of {bytes} bytes for {topic}-{partition} was not stored");
+        let mut what = format!("a record of {bytes} bytes for {topic}-{partition} was not stored");
+        if matches!(failure.code, code::MESSAGE_TOO_LARGE | code::RECORD_LIST_TOO_LARGE) {
+            what += ": it, or the batch that it was in, is larger than max.message.bytes of the topic allows; raise that, write smaller \
+                     records, or set producer.batch.size to less";
+        }
         PortError::new(kind, what).caused_by(failure)
     }
 
@@ -267,8 +273,9 @@ impl KafkaProducer {
         }
         let timeout = topics::patience(self.config.request_timeout);
         // Who may write may not have the right to ask; then the broker refuses what is too large.
-        let limit = ffi::topic_setting(&self.client, topic, "max.message.bytes", timeout);
-        let Some(limit) = limit.ok().flatten().and_then(|text| text.parse::<usize>().ok()) else {
+        let settings = topics::settings(&self.client, &[topic], timeout).unwrap_or_default();
+        let limit = settings.get(topic).and_then(|known| known.get("max.message.bytes"));
+        let Some(limit) = limit.and_then(|text| text.parse::<usize>().ok()) else {
             return Ok(None);
         };
         let batch = self.config.batch_size();

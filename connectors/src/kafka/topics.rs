@@ -1,5 +1,6 @@
 //! Which topics there are, as every client of this backend asks.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::error::failed;
@@ -35,7 +36,8 @@ pub(super) fn describe(
         match answer.failure {
             None => topics.push(TopicInfo {
                 name: answer.name,
-                id: answer.id,
+                // Brokers before 2.8 give topics no identity, which reads as zero.
+                id: if answer.id.bytes().all(|b| b == b'A') { String::new() } else { answer.id },
                 partitions: answer.partitions,
             }),
             Some(f) if matches!(f.code, code::UNKNOWN_TOPIC | code::UNKNOWN_TOPIC_OR_PARTITION) => {
@@ -44,6 +46,24 @@ pub(super) fn describe(
         }
     }
     Ok(topics)
+}
+
+/// The settings of topics; those that this client may not see are left out.
+pub(super) fn settings(
+    client: &Client,
+    names: &[&str],
+    timeout: Duration,
+) -> PortResult<BTreeMap<String, BTreeMap<String, String>>> {
+    let answers = ffi::topic_settings(client, names, timeout)
+        .map_err(|f| failed("ask for the settings of topics", f))?;
+    let mut known = BTreeMap::new();
+    for answer in answers {
+        match answer.settings {
+            Ok(settings) => drop(known.insert(answer.topic, settings)),
+            Err(why) => tracing::debug!(topic = answer.topic, "its settings are not known: {why}"),
+        }
+    }
+    Ok(known)
 }
 
 /// Lists all topics but the cluster's own.

@@ -27,6 +27,8 @@ macro_rules! contract_of_all {
             a_time_leads_to_the_first_record_not_older,
             a_time_is_found_among_deleted_and_unordered_records,
             deleted_records_are_gone_and_the_rest_stays,
+            ends_are_looked_at_without_waiting,
+            records_are_deleted_without_waiting_and_a_failure_is_told_later,
             batches_over_many_partitions_are_all_kept,
             topics_are_created_once_and_checked,
             a_topic_made_anew_has_another_identity,

@@ -290,6 +290,50 @@ pub(crate) fn deleted_records_are_gone_and_the_rest_stays(bench: &Bench) {
     assert_eq!(bench.read("t", 0, Offset(4))[0].offset, 4);
 }
 
+pub(crate) fn ends_are_looked_at_without_waiting(bench: &Bench) {
+    bench.create("t", 2);
+    bench.produce("t", &["a", "b", "c"]);
+    let mut consumer = bench.consumer(Isolation::ReadCommitted);
+    let asked = [tp("t", 0), tp("t", 1)];
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let mut look = || loop {
+        if let Some(ends) = consumer.look_at_ends(&asked, Isolation::ReadCommitted).unwrap() {
+            return ends;
+        }
+        assert!(std::time::Instant::now() < deadline, "no answer");
+        std::thread::park_timeout(Duration::from_millis(1));
+    };
+    assert_eq!(look(), [(tp("t", 0), Offset(3)), (tp("t", 1), Offset(0))].into());
+    bench.produce("t", &["d"]);
+    assert_eq!(look()[&tp("t", 0)], Offset(4), "each answer is to a question of its own");
+}
+
+pub(crate) fn records_are_deleted_without_waiting_and_a_failure_is_told_later(bench: &Bench) {
+    bench.create("t", 1);
+    bench.produce("t", &["a", "b", "c"]);
+    let mut admin = bench.backend.admin().unwrap();
+    let mut consumer = bench.consumer(Isolation::ReadCommitted);
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let mut delete = |before| {
+        std::thread::park_timeout(Duration::from_millis(20));
+        assert!(std::time::Instant::now() < deadline, "it does not come to an end");
+        admin.begin_delete_records(&[(tp("t", 0), Offset(before))].into())
+    };
+    loop {
+        delete(2).unwrap();
+        let start = consumer.beginning_offsets(&[tp("t", 0)]).unwrap()[&tp("t", 0)];
+        if start == Offset(2) {
+            break;
+        }
+    }
+    let refused = loop {
+        if let Err(error) = delete(5) {
+            break error;
+        }
+    };
+    assert_eq!(refused.kind(), PortErrorKind::OffsetOutOfRange, "{refused}");
+}
+
 pub(crate) fn a_record_over_the_topics_limit_is_refused_and_named(bench: &Bench) {
     bench.create_with("small", 1, &[("max.message.bytes", "100")]);
     bench.create("usual", 1);
@@ -302,7 +346,8 @@ pub(crate) fn a_record_over_the_topics_limit_is_refused_and_named(bench: &Bench)
     assert_eq!(refused.kind(), PortErrorKind::Refused);
     assert_eq!(
         refused.to_string(),
-        "a record of 101 bytes for small-0 is too large: max.message.bytes of the topic is 100"
+        "a record of 101 bytes for small-0 is too large: max.message.bytes of the topic is 100; \
+         raise it, or write smaller records"
     );
     let large = "x".repeat(1_000_000);
     producer.send(usual, 0, &text(&large)).unwrap();

@@ -36,11 +36,19 @@ fn is_free(port: u16) -> bool {
 
 /// Starts so many brokers, which are stopped when this process has ended; gives their addresses.
 pub(crate) fn start(brokers: u16) -> String {
+    start_with(brokers, |_| String::new())
+}
+
+/// The same, with more settings: those that `extra` gives for the first port. The 100 ports from 200 above it on are free for more
+/// listeners.
+pub(crate) fn start_with(brokers: u16, extra: impl Fn(u16) -> String) -> String {
     let candidates = (20_000..31_000).step_by(400).map(|p| p + (std::process::id() % 90) as u16);
     let shifts = (0..brokers).flat_map(|n| [n, n + 100]);
     let all_free = |p: &u16| shifts.clone().all(|shift| is_free(p + shift));
-    let port = candidates.into_iter().find(all_free).expect("some ports are free").to_string();
+    let port = candidates.into_iter().find(all_free).expect("some ports are free");
+    let (extra, port) = (extra(port), port.to_string());
     let started = Command::new(script())
+        .env("KAFKA_EXTRA", extra)
         .args(["start", "--fast-groups", "--fresh", "--port", &port])
         .args(["--brokers", &brokers.to_string()])
         .output()

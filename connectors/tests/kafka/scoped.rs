@@ -229,6 +229,16 @@ impl Consumer for ScopedConsumer {
         Ok(self.scope.outs(offsets))
     }
 
+    fn look_at_ends(
+        &mut self,
+        partitions: &[TopicPartition],
+        isolation: Isolation,
+    ) -> PortResult<Option<BTreeMap<TopicPartition, Offset>>> {
+        let partitions = self.scope.tps(partitions);
+        let offsets = self.scope.heard(self.inner.look_at_ends(&partitions, isolation))?;
+        Ok(offsets.map(|offsets| self.scope.outs(offsets)))
+    }
+
     fn offsets_for_times(
         &mut self,
         times: &[(TopicPartition, Timestamp)],
@@ -357,6 +367,16 @@ impl Admin for ScopedAdmin {
         Ok(all.into_iter().map(|topic| self.scope.info(topic)).collect())
     }
 
+    fn settings(
+        &mut self,
+        topics: &[&str],
+    ) -> PortResult<BTreeMap<String, BTreeMap<String, String>>> {
+        let names: Vec<_> = topics.iter().map(|name| self.scope.add(name)).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let found = self.scope.heard(self.inner.settings(&names))?;
+        Ok(found.into_iter().map(|(name, known)| (self.scope.strip(&name), known)).collect())
+    }
+
     fn create(&mut self, topics: &[NewTopic]) -> PortResult<()> {
         let mut topics = topics.to_vec();
         for topic in &mut topics {
@@ -371,6 +391,14 @@ impl Admin for ScopedAdmin {
     fn delete_records(&mut self, before: &BTreeMap<TopicPartition, Offset>) -> PortResult<()> {
         let before = before.iter().map(|(tp, offset)| (self.scope.tp(tp), *offset)).collect();
         self.scope.heard(self.inner.delete_records(&before))
+    }
+
+    fn begin_delete_records(
+        &mut self,
+        before: &BTreeMap<TopicPartition, Offset>,
+    ) -> PortResult<()> {
+        let before = before.iter().map(|(tp, offset)| (self.scope.tp(tp), *offset)).collect();
+        self.scope.heard(self.inner.begin_delete_records(&before))
     }
 
     fn delete(&mut self, topics: &[&str]) -> PortResult<()> {

@@ -1,5 +1,6 @@
 //! Questions to the cluster. Each is sent, waited for on a queue of its own, and copied out.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -143,7 +144,7 @@ type Event = *mut sys::rd_kafka_event_t;
 struct Asked<C: Deref<Target = Client>> {
     options: Options,
     queue: *mut sys::rd_kafka_queue_t,
-    _client: C,
+    client: C,
 }
 
 // SAFETY: options and queue are used by nobody else, and may be used from any thread.
@@ -165,7 +166,7 @@ impl<C: Deref<Target = Client>> Asked<C> {
         unsafe {
             let options = sys::rd_kafka_AdminOptions_new(client.rk(), op);
             let queue = sys::rd_kafka_queue_new(client.rk());
-            let asked = Self { options, queue, _client: client };
+            let asked = Self { options, queue, client };
             let (room, why) = (why.room(), why.pointer());
             sys::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), why, room);
             send(options, queue)?;
@@ -194,7 +195,10 @@ impl<C: Deref<Target = Client>> Asked<C> {
                 ..failure
             });
             sys::rd_kafka_event_destroy(event);
-            Some(answer)
+            if answer.is_ok() {
+                self.client.answered();
+            }
+            Some(answer.map_err(|failure| self.client.explain(failure)))
         }
     }
 }
@@ -346,7 +350,8 @@ pub(in crate::kafka) fn topic_names(
         let (all, no_topic) = (1, ptr::null_mut());
         let wait = millis(timeout);
         let answer = sys::rd_kafka_metadata(client.rk(), all, no_topic, &mut metadata, wait);
-        Failure::check(answer as Code)?;
+        Failure::check(answer as Code).map_err(|failure| client.explain(failure))?;
+        client.answered();
         let topics = &*metadata;
         let count = usize::try_from(topics.topic_cnt).unwrap_or(0);
         let names = (0..count).map(|i| text((*topics.topics.add(i)).topic));
@@ -356,34 +361,58 @@ pub(in crate::kafka) fn topic_names(
     }
 }
 
-/// What a setting of a topic is; `None` when it may not be asked for.
-pub(in crate::kafka) fn topic_setting(
+/// A topic's settings by their names, or why they cannot be told.
+pub(in crate::kafka) struct SettingsAnswer {
+    pub(in crate::kafka) topic: String,
+    pub(in crate::kafka) settings: Result<BTreeMap<String, String>, Failure>,
+}
+
+/// Asks for the settings of topics.
+pub(in crate::kafka) fn topic_settings(
     client: &Client,
-    topic: &str,
-    setting: &str,
+    topics: &[&str],
     timeout: Duration,
-) -> Result<Option<String>, Failure> {
-    let topic = c_string(topic)?;
-    // SAFETY: the resource is copied by the call and freed here; all of the answer is copied.
+) -> Result<Vec<SettingsAnswer>, Failure> {
+    if topics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names = topics.iter().map(|topic| c_string(topic)).collect::<Result<Vec<_>, _>>()?;
+    // SAFETY: the resources are copied by the call and freed here; all of the answer is copied.
     unsafe {
         let op = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS;
         let send = |options: Options, queue| {
             let kind = sys::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC;
-            let mut resource = sys::rd_kafka_ConfigResource_new(kind, topic.as_ptr());
-            sys::rd_kafka_DescribeConfigs(client.rk(), &mut resource, 1, options, queue);
-            sys::rd_kafka_ConfigResource_destroy(resource);
+            let new = |name: &CString| sys::rd_kafka_ConfigResource_new(kind, name.as_ptr());
+            let mut resources: Vec<_> = names.iter().map(new).collect();
+            let (start, count) = (resources.as_mut_ptr(), resources.len());
+            sys::rd_kafka_DescribeConfigs(client.rk(), start, count, options, queue);
+            sys::rd_kafka_ConfigResource_destroy_array(start, count);
             Ok(())
         };
         ask(client, op, timeout, send, |event| {
             let result = sys::rd_kafka_event_DescribeConfigs_result(event);
             let resources = array(|n| sys::rd_kafka_DescribeConfigs_result_resources(result, n));
-            let entries = resources
-                .first()
-                .map(|resource| array(|n| sys::rd_kafka_ConfigResource_configs(*resource, n)));
-            let mut entries = entries.unwrap_or_default().iter();
-            let entry = entries.find(|e| text(sys::rd_kafka_ConfigEntry_name(**e)) == setting)?;
-            Some(text(sys::rd_kafka_ConfigEntry_value(*entry)))
+            resources.iter().map(|resource| settings(*resource)).collect()
         })
+    }
+}
+
+/// # Safety
+/// The resource answers a question for settings, and lives during this call.
+unsafe fn settings(resource: *const sys::rd_kafka_ConfigResource_t) -> SettingsAnswer {
+    // SAFETY: see above; all of it is copied.
+    unsafe {
+        let entries = array(|n| sys::rd_kafka_ConfigResource_configs(resource, n));
+        let entry = |entry: &*const sys::rd_kafka_ConfigEntry_t| {
+            let (name, value) =
+                (sys::rd_kafka_ConfigEntry_name(*entry), sys::rd_kafka_ConfigEntry_value(*entry));
+            (text(name), text(value))
+        };
+        SettingsAnswer {
+            topic: text(sys::rd_kafka_ConfigResource_name(resource)),
+            settings: Failure::check(raw::rd_kafka_ConfigResource_error(resource))
+                .map(|()| entries.iter().map(entry).collect()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::producer::{self, Delivery, Slots};
@@ -23,6 +23,8 @@ pub(super) struct Context {
     name: String,
     /// A connection broke or a request was not answered.
     pub(super) hiccup: AtomicBool,
+    /// Why a connection broke or did not come about, since a question was last answered.
+    trouble: Mutex<Option<String>>,
     /// Requests that end a transaction, as they went out.
     pub(super) ends_sent: AtomicU32,
     /// A timestamp of zero could not be set: see `producer`.
@@ -195,6 +197,22 @@ impl Client {
         &self.context.hiccup
     }
 
+    /// A question was answered: whatever broke before is over.
+    pub(super) fn answered(&self) {
+        *self.context.trouble() = None;
+    }
+
+    /// Adds to an answer that did not come why connections broke meanwhile, as far as it is known.
+    pub(in crate::kafka) fn explain(&self, failure: Failure) -> Failure {
+        if !matches!(failure.code, code::TIMED_OUT | code::TRANSPORT | code::ALL_BROKERS_DOWN) {
+            return failure;
+        }
+        match &*self.context.trouble() {
+            Some(trouble) => Failure { text: format!("{}: {trouble}", failure.text), ..failure },
+            None => failure,
+        }
+    }
+
     /// Waits until a queue that was empty is so no more. What happened before the last call counts.
     pub(in crate::kafka) fn wait(&self, timeout: Duration) -> bool {
         let now = Instant::now();
@@ -256,10 +274,13 @@ unsafe extern "C" fn on_log(
         (context_of(rk), CStr::from_ptr(facility).to_string_lossy(), CStr::from_ptr(line))
     };
     let Some(context) = context else { return };
+    let (client, line) = (&*context.name, line.to_string_lossy());
     if matches!(&*facility, "FAIL" | "REQTMOUT") {
         context.hiccup.store(true, Ordering::SeqCst);
+        // In front of it stands the name of librdkafka's thread.
+        let why = line.split_once("]: ").map_or(&*line, |(_, why)| why);
+        *context.trouble() = Some(why.to_owned());
     }
-    let (client, line) = (&*context.name, line.to_string_lossy());
     match level {
         ..=4 => tracing::warn!(client, %facility, "{line}"),
         5 | 6 => tracing::debug!(client, %facility, "{line}"),
@@ -281,6 +302,10 @@ unsafe extern "C" fn on_error(
 }
 
 impl Context {
+    fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Logs an error of the client as a whole; it goes on by itself.
     pub(super) fn heard(&self, error: Code, reason: &str) {
         self.hiccup.store(true, Ordering::SeqCst);

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::client::{Client, context_of};
-use super::{Code, Failure, c_string, describe, millis, raw, sys};
+use super::{Code, Failure, c_string, code, describe, millis, raw, sys};
 use crate::headers::HeadersRef;
 use crate::wire::{NewRecord, Offset, Timestamp};
 
@@ -220,7 +220,7 @@ impl Client {
         left == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
     }
 
-    /// The first record that was lost since this was last asked.
+    /// A record that was lost since this was last asked.
     pub(in crate::kafka) fn take_lost(&self) -> Option<Delivery> {
         self.context().lost.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -284,12 +284,19 @@ impl Client {
         }
         // The broker's own words, where it has some, are not safe to read: librdkafka frees them before the report is heard.
         let failure = Failure::new(code, super::describe(code));
+        let bytes = message.key_len + message.len;
         let mut lost = self.context().lost.lock().unwrap_or_else(PoisonError::into_inner);
-        lost.get_or_insert_with(|| Delivery {
+        // The first is named; of a batch that is too large, the largest.
+        if lost.as_ref().is_some_and(|known| {
+            known.bytes >= bytes || known.failure.code != code || code != code::MESSAGE_TOO_LARGE
+        }) {
+            return;
+        }
+        *lost = Some(Delivery {
             // SAFETY: the message's topic lives as long as the message.
             topic: unsafe { super::text(sys::rd_kafka_topic_name(message.rkt)) },
             partition: message.partition,
-            bytes: message.key_len + message.len,
+            bytes,
             failure,
         });
     }
