@@ -1,7 +1,10 @@
 //! What is known of the part of a text that is done with: it is committed together with the position, so that the next start counts
 //! lines on and notices when another text stands in the same place.
 
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The text is recognised by so many bytes at its beginning …
 const HEAD_BYTES: u64 = 64 << 10;
@@ -15,9 +18,27 @@ pub(super) struct Done {
     /// Line ends in it.
     lines: u64,
     /// Hash of the first [`HEAD_BYTES`].
-    head: u64,
+    head: Head,
     /// The last [`TAIL_BYTES`].
     tail: Vec<u8>,
+}
+
+/// A hash under way.
+#[derive(Clone, Default)]
+struct Head(Xxh3);
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.digest() == other.0.digest()
+    }
+}
+
+impl Eq for Head {}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0.digest())
+    }
 }
 
 /// Another text stands where the appended one stood.
@@ -27,14 +48,14 @@ pub(super) struct Replaced;
 impl Done {
     /// Nothing yet.
     pub(super) fn nothing() -> Self {
-        Self { bytes: 0, lines: 0, head: FNV_START, tail: Vec::new() }
+        Self { bytes: 0, lines: 0, head: Head::default(), tail: Vec::new() }
     }
 
     /// Adds what follows.
     pub(super) fn add(&mut self, text: &[u8]) {
         let of_head = HEAD_BYTES.saturating_sub(self.bytes);
         let of_head = usize::try_from(of_head).unwrap_or(usize::MAX).min(text.len());
-        self.head = fnv(self.head, &text[..of_head]);
+        self.head.0.update(&text[..of_head]);
         self.tail.extend_from_slice(&text[text.len().saturating_sub(TAIL_BYTES)..]);
         let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
         self.tail.drain(..surplus);
@@ -54,8 +75,8 @@ impl Done {
 
     /// As it is committed.
     pub(super) fn to_metadata(&self) -> String {
-        let tail = fnv(FNV_START, &self.tail);
-        format!("lines={} head={:016x} tail={tail:016x}", self.lines, self.head)
+        let tail = xxh3_64(&self.tail);
+        format!("{VERSION} lines={} head={:?} tail={tail:016x}", self.lines, self.head)
     }
 
     /// Looks at the text before `position`, and whether it is the one that the metadata was written for; leaves the text there.
@@ -93,15 +114,13 @@ impl Done {
     }
 }
 
+/// What the metadata that this version writes begins with. Texts of other versions are taken for those that were appended, and
+/// their lines are counted.
+const VERSION: &str = "v2";
+
 fn lines_in(metadata: &str) -> Option<u64> {
-    metadata.strip_prefix("lines=")?.split(' ').next()?.parse().ok()
-}
-
-const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a: the same on every machine and in every version, which the standard library's hash does not promise.
-fn fnv(start: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(start, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let known = metadata.strip_prefix(VERSION)?.strip_prefix(" lines=")?;
+    known.split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -144,6 +163,17 @@ mod tests {
                 assert_eq!(read.position(), position as u64);
             }
         }
+    }
+
+    #[test]
+    fn metadata_has_a_version_and_that_of_another_one_is_not_compared() {
+        let text = b"a\nb\n";
+        let metadata = done(&[text]).to_metadata();
+        assert_eq!(metadata, "v2 lines=2 head=293443f15261f9de tail=293443f15261f9de");
+        // As it was written with another hash.
+        let before = "lines=1 head=af63dc4c8601ec8c tail=af63dc4c8601ec8c";
+        let seen = Done::recognise(&mut Cursor::new(text), 4, before).unwrap().unwrap();
+        assert_eq!(seen, done(&[text]));
     }
 
     #[test]
