@@ -5,6 +5,7 @@
 //! | `cli` | the command line |
 //! | `config` | keys, where their values come from, what can be wrong with them |
 //! | `run`, `input` | a run from its start to its end; text that is fed to it |
+//! | `patience` | waiting for a broker before a run |
 //! | `feed` | text in and results out, also for programs of another kind |
 //! | `replays` | the names of replays, and what they left |
 //! | `http`, `prometheus` | health and numbers |
@@ -17,6 +18,7 @@ pub mod feed;
 mod http;
 mod input;
 mod logging;
+mod patience;
 mod prometheus;
 mod replays;
 mod run;
@@ -281,7 +283,8 @@ impl App {
             .map_err(error("start the asynchronous runtime"))?;
         let ended = runtime.block_on(async {
             let shutdown = signals::Shutdown::listen().map_err(error("listen to signals"))?;
-            Run { app: self, settings, mode }.until(shutdown.asked()).await.map(|_| ())
+            let (app, settings) = (self.clone(), settings.clone());
+            Run { app, settings, mode }.until(shutdown.asked()).await.map(|_| ())
         });
         runtime.shutdown_background();
         ended
@@ -320,7 +323,7 @@ impl App {
         };
         let settings = Settings::load(&sources)?;
         let mode = Mode::Live(RunArgs::default());
-        Run { app: &self, settings: &settings, mode }.until(shutdown).await
+        Run { app: self, settings, mode }.until(shutdown).await
     }
 }
 

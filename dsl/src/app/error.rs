@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write;
 
 use thalweg_connectors::{PortError, PortErrorKind};
-use thalweg_processor::{RunError, StartError};
+use thalweg_processor::{ErrorClass, RunError, StartError};
 
 use super::config::{BrokerUrl, ConfigError};
 use super::feed::FeedError;
@@ -141,6 +141,17 @@ impl AppError {
             _ => AppErrorClass::Run,
         }
     }
+
+    /// May the same be possible shortly, when a broker is there?
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Open { source, .. } | Self::Topics(source) => {
+                source.kind() == PortErrorKind::Retriable
+            }
+            Self::Start { source, .. } => source.class() == ErrorClass::Retriable,
+            _ => false,
+        }
+    }
 }
 
 /// Is it what was asked for that cannot be, whatever the world is like? A directory that cannot be made has a cause in the world.
@@ -153,6 +164,20 @@ fn is_wish(error: &PortError) -> bool {
 fn is_contradiction(error: &StartError) -> bool {
     use StartError::{CommitInterval, Guarantee, ReplayOfDynamicSink, WarmUpNeedsTime};
     matches!(error, Guarantee(_) | CommitInterval { .. } | ReplayOfDynamicSink(_) | WarmUpNeedsTime)
+}
+
+/// An error and its causes in one line.
+pub(crate) fn one_line(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            let _ = write!(text, ": {message}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The whole chain of causes, as it is printed; secrets of the broker's URL are masked in what others wrote.

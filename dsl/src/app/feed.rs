@@ -27,7 +27,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use thalweg_connectors::{Backend, NewTopic, PortError, SerdeError, TopicPartition};
+use thalweg_connectors::{Backend, NewTopic, PortError, PortErrorKind, SerdeError, TopicPartition};
 
 pub use lines::{Appended, LineFeed};
 pub use read::{Received, read_all, read_table};
@@ -137,6 +137,12 @@ impl FeedError {
     /// What kind of failure it is.
     pub const fn class(&self) -> AppErrorClass {
         AppErrorClass::Run
+    }
+
+    /// May the same succeed shortly? What was committed is known to the next attempt, however this one ended.
+    pub(in crate::app) fn is_passing(&self) -> bool {
+        use PortErrorKind::{Abortable, Retriable, Unknown};
+        matches!(self, Self::Port { source, .. } if matches!(source.kind(), Abortable | Retriable | Unknown))
     }
 
     fn port(attempt: &'static str, topic: &str) -> impl Fn(PortError) -> Self {

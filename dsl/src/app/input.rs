@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_connectors::SharedBackend;
 use tokio::sync::oneshot;
@@ -17,6 +17,8 @@ use super::feed::{Appended, FeedError, LastLine, LineFeed, Place};
 const STDIN: &str = "-";
 /// How often followed files are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a broker that is away is left alone.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// What is to be fed.
 pub(super) struct Input {
@@ -26,6 +28,8 @@ pub(super) struct Input {
     pub(super) backend: SharedBackend,
     /// Whether what is added to the files later is fed too.
     pub(super) follows: bool,
+    /// How long a broker that is away is waited for.
+    pub(super) patience: Duration,
 }
 
 /// Feeding on a thread of its own, because reading may block for ever.
@@ -142,7 +146,7 @@ impl Input {
         let mut lengths = Vec::new();
         for text in &self.texts {
             lengths.push(text.length());
-            let fed = self.feed_one(text, stop);
+            let fed = self.feed_patiently(text, stop);
             if stopped() {
                 return Ok(());
             }
@@ -162,7 +166,7 @@ impl Input {
                     continue;
                 }
                 *length = now;
-                let fed = self.feed_one(text, stop);
+                let fed = self.feed_patiently(text, stop);
                 if stopped() {
                     return Ok(());
                 }
@@ -173,6 +177,24 @@ impl Input {
             }
         }
         Ok(())
+    }
+
+    /// Feeds a text, and a file again from where it was committed, as long as a broker may come back.
+    fn feed_patiently(&self, text: &Text, stop: &Arc<AtomicBool>) -> Result<Appended, FeedError> {
+        let began = Instant::now();
+        loop {
+            let error = match self.feed_one(text, stop) {
+                Err(error) if error.is_passing() && text.length().is_some() => error,
+                result => return result,
+            };
+            let left = self.patience.saturating_sub(began.elapsed());
+            if left.is_zero() || stop.load(Ordering::SeqCst) {
+                return Err(error);
+            }
+            let error = super::error::one_line(&error);
+            tracing::warn!(error, input = %text.path.display(), "feeding it again, for {} s more", left.as_secs().max(1));
+            std::thread::park_timeout(RETRY_PAUSE.min(left));
+        }
     }
 
     fn feed_one(&self, text: &Text, stop: &Arc<AtomicBool>) -> Result<Appended, FeedError> {

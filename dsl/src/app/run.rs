@@ -21,6 +21,7 @@ use super::config::Settings;
 use super::error::AppError;
 use super::http::Endpoint;
 use super::input::{Feeding, Input, Text};
+use super::patience::{START_PATIENCE, attempt};
 use super::replays::{self, Replays};
 use super::signals;
 
@@ -36,9 +37,9 @@ const BUSY_RETRY: Duration = Duration::from_millis(50);
 const INPUT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One run of an application: live or a replay.
-pub(super) struct Run<'a> {
-    pub(super) app: &'a App,
-    pub(super) settings: &'a Settings,
+pub(super) struct Run {
+    pub(super) app: App,
+    pub(super) settings: Settings,
     pub(super) mode: Mode,
 }
 
@@ -48,7 +49,15 @@ pub(super) enum Mode {
     Replay(ReplayArgs),
 }
 
+/// Where it runs.
+#[derive(Clone)]
+struct Place {
+    backend: SharedBackend,
+    clock: Arc<dyn Clock>,
+}
+
 /// What the mode says of the run.
+#[derive(Clone)]
 struct Course {
     application_id: String,
     suffix: String,
@@ -103,15 +112,16 @@ impl Mode {
     }
 }
 
-impl Run<'_> {
+impl Run {
     /// Runs until it ends by itself, fails, or `shutdown` is ready; then commits and closes.
     pub(super) async fn until(
         self,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Option<Summary>, AppError> {
-        let ended = self.go(shutdown).await?;
-        if self.mode.has_end() && !ended.as_ref().is_some_and(|summary| summary.reached_end) {
-            let rest = match self.mode {
+        let run = Arc::new(self);
+        let ended = Arc::clone(&run).go(shutdown).await?;
+        if run.mode.has_end() && !ended.as_ref().is_some_and(|summary| summary.reached_end) {
+            let rest = match run.mode {
                 Mode::Live(_) => "the next run goes on from here",
                 Mode::Replay(_) => "its outputs are incomplete; make it anew with --replace",
             };
@@ -139,7 +149,7 @@ impl Run<'_> {
     }
 
     async fn go(
-        &self,
+        self: Arc<Self>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<Option<Summary>, AppError> {
         let mut shutdown = std::pin::pin!(shutdown);
@@ -150,11 +160,11 @@ impl Run<'_> {
             opened = self.open(&clock) => opened?,
             () = &mut shutdown => return Ok(None),
         };
-        let course = self.course(&*backend, &*clock)?;
-        if let Mode::Live(_) = self.mode {
-            self.create_topics(&backend)?;
-        }
-        let mut feeding = self.start_input(&course, &backend, texts)?;
+        let place = Place { backend, clock };
+        let Some(course) = self.attempt(&place, &mut shutdown, Self::prepare).await? else {
+            return Ok(None);
+        };
+        let mut feeding = self.start_input(&course, &place.backend, texts)?;
         if course.until == Until::EndAtStart
             && let Some(mut before) = feeding.take()
         {
@@ -171,7 +181,12 @@ impl Run<'_> {
             }
         }
         let endpoint = self.listen().await?;
-        let streams = self.start(&course, &backend, &clock)?;
+        let planned = course.clone();
+        let start = move |run: &Self, place: &Place| run.start(&planned, place);
+        let Some(streams) = self.attempt(&place, &mut shutdown, start).await? else {
+            feeding.iter().for_each(Feeding::stop);
+            return Ok(None);
+        };
         let server = endpoint.map(|endpoint| {
             let id: Arc<str> = course.application_id.as_str().into();
             let token = self.settings.http_token.clone();
@@ -187,12 +202,33 @@ impl Run<'_> {
         }
         log_end(&course.application_id, &ended);
         if !course.suffix.is_empty() && ended.records_processed == 0 {
-            self.log_nothing_replayed(&*backend);
+            self.log_nothing_replayed(&*place.backend);
         }
         if ended.reached_end {
-            self.write_results(&course, &backend, output)?;
+            self.write_results(&course, &place.backend, output)?;
         }
         Ok(Some(ended))
+    }
+
+    /// Does what may have to wait for a broker; `None` when a stop is asked for meanwhile.
+    async fn attempt<T: Send + 'static>(
+        self: &Arc<Self>,
+        place: &Place,
+        shutdown: &mut (impl Future<Output = ()> + Unpin),
+        work: impl Fn(&Self, &Place) -> Result<T, AppError> + Send + 'static,
+    ) -> Result<Option<T>, AppError> {
+        let patience = self.settings.task_timeout.min(START_PATIENCE);
+        let (run, place) = (Arc::clone(self), place.clone());
+        attempt(patience, shutdown, move || work(&run, &place)).await
+    }
+
+    /// Finds out what the run is to do, and makes the topics that the application declares.
+    fn prepare(&self, place: &Place) -> Result<Course, AppError> {
+        let course = self.course(&*place.backend, &*place.clock)?;
+        if let Mode::Live(_) = self.mode {
+            self.create_topics(&place.backend)?;
+        }
+        Ok(course)
     }
 
     /// Opens the backend. A process that was killed a moment ago may hold it a little longer.
@@ -214,11 +250,11 @@ impl Run<'_> {
     }
 
     fn replays<'r>(&'r self, backend: &'r dyn Backend) -> Replays<'r> {
-        Replays { topology: &self.app.topology, settings: self.settings, backend }
+        Replays { topology: &self.app.topology, settings: &self.settings, backend }
     }
 
     fn course(&self, backend: &dyn Backend, clock: &dyn Clock) -> Result<Course, AppError> {
-        let settings = self.settings;
+        let settings = &self.settings;
         let args = match &self.mode {
             Mode::Replay(args) => args,
             Mode::Live(args) => {
@@ -291,6 +327,7 @@ impl Run<'_> {
             group: format!("{}-input", course.application_id),
             backend: Arc::clone(backend),
             follows: course.until == Until::Forever,
+            patience: self.settings.task_timeout,
         };
         input.start().map(Some)
     }
@@ -308,12 +345,8 @@ impl Run<'_> {
         Ok(Some(endpoint))
     }
 
-    fn start(
-        &self,
-        course: &Course,
-        backend: &SharedBackend,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Streams, AppError> {
+    fn start(&self, course: &Course, place: &Place) -> Result<Streams, AppError> {
+        let Place { backend, clock } = place;
         let spec = StreamsSpec {
             topology: self.app.topology.clone(),
             backend: Arc::clone(backend),
@@ -333,7 +366,7 @@ impl Run<'_> {
     }
 
     fn runtime_config(&self, course: &Course, backend: &SharedBackend) -> RuntimeConfig {
-        let settings = self.settings;
+        let settings = &self.settings;
         let mut task = TaskConfig::new(course.application_id.as_str());
         task.on_deserialization_error = settings.on_deserialization_error;
         task.on_processing_error = settings.on_processing_error;
@@ -341,7 +374,7 @@ impl Run<'_> {
         task.dead_letter_topic = settings.dead_letter_topic.as_deref().map(Into::into);
         task.timestamp_policy = settings.timestamp_policy;
         task.semantics = settings.semantics;
-        task.cache_max_bytes = settings.cache_bytes_max / settings.workers;
+        task.cache_max_bytes = settings.cache_bytes_max;
         task.buffered_records_max = settings.buffered_records_max;
         task.uncommitted_bytes_max = settings.uncommitted_bytes_max;
         task.output_suffix = course.suffix.as_str().into();

@@ -347,7 +347,7 @@ fn a_topic_that_nobody_declares_is_not_made() {
     let (code, text) = run(&undeclared, &["run", "--broker", &url]);
     assert_eq!(code, 1, "{text}");
     assert!(
-        text.contains("because: output topic `totals` does not exist: did you mean `total`?"),
+        text.contains("because: output topic `totals` does not exist: did you mean \"total\"?"),
         "{text}"
     );
     let hint =

@@ -317,7 +317,7 @@ pub(crate) const KEYS: &[Key] = &[
         kind: Kind::Integer { min: 0, max: DAY_MS },
         default: Some("300000"),
         reason: "as in Kafka Streams",
-        doc: "how long a worker tries again before it gives up",
+        doc: "how long a worker tries again before it gives up; at most 30 s of it at the start",
         flag: None,
     },
     Key {
@@ -339,11 +339,14 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// How settings of Kafka's clients begin, as in Kafka Streams. They are handed on to the backend, which knows them.
-const CLIENT_PREFIXES: [&str; 3] = ["consumer.", "main.consumer.", "producer."];
+const CLIENT_PREFIXES: [&str; 5] = ["consumer.", "main.consumer.", "producer.", "sasl.", "ssl."];
+/// The setting of all clients that has no such beginning.
+const SECURITY_PROTOCOL: &str = "security.protocol";
 
-/// Is it a setting for one of Kafka's clients?
+/// Is it a setting for Kafka's clients?
 pub(crate) fn is_client_setting(name: &str) -> bool {
-    CLIENT_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+    let begins = |prefix: &&str| name.len() > prefix.len() && name.starts_with(*prefix);
+    name == SECURITY_PROTOCOL || CLIENT_PREFIXES.iter().any(begins)
 }
 
 /// The key of that name.
@@ -409,6 +412,17 @@ mod tests {
             ("deserialisation.exception.handler", "deserialization.exception.handler"),
         ] {
             assert_eq!(nearest(misspelt), Some(meant), "{misspelt}");
+        }
+    }
+
+    #[test]
+    fn settings_of_clients_are_told_by_their_names() {
+        for name in ["producer.linger.ms", "sasl.mechanism", "ssl.ca.location", "security.protocol"]
+        {
+            assert!(is_client_setting(name), "{name}");
+        }
+        for name in ["producer.", "ssl", "security.providers", "linger.ms"] {
+            assert!(!is_client_setting(name), "{name}");
         }
     }
 

@@ -78,7 +78,7 @@ fn a_run_to_the_end_that_is_stopped_before_says_so() {
     };
     let settings = Settings::load(&sources).unwrap();
     let args = RunArgs { until_end: true, input: vec![text.path.clone()], output: None };
-    let run = Run { app: &app, settings: &settings, mode: Mode::Live(args) };
+    let run = Run { app, settings, mode: Mode::Live(args) };
     let log = tempfile::NamedTempFile::new().unwrap();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
