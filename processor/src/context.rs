@@ -12,7 +12,7 @@ use crate::cache::RecordCache;
 use crate::collector::Collector;
 use crate::config::{OnError, TaskConfig};
 use crate::dead_letters::{DeadLetters, Failure};
-use crate::error::{NodeError, NodeErrorKind, NodeResult, TaskError, UsageError};
+use crate::error::{ErrorClass, NodeError, NodeErrorKind, NodeResult, TaskError, UsageError};
 use crate::node::Node;
 use crate::punctuate::{PunctuationType, TimerId, Timers};
 use crate::record::{Record, RecordContext, RecordMetadata};
@@ -111,6 +111,18 @@ impl Shared {
     /// ` at TOPIC-PARTITION@OFFSET` for messages; nothing inside a punctuation.
     pub(crate) fn place(&self) -> String {
         self.source_record().map_or_else(String::new, |record| format!(" at {record}"))
+    }
+
+    /// Says which node made a record that its topic refuses, and of which record.
+    #[cold]
+    pub(crate) fn located(&self, node: &Arc<str>, error: TaskError) -> TaskError {
+        match error {
+            TaskError::Txn(refused) if refused.class() == ErrorClass::User => {
+                let (task, node, at) = (self.task, Arc::clone(node), self.place());
+                TaskError::Processing { task, node, at, source: Box::new(refused) }
+            }
+            error => error,
+        }
     }
 
     /// `TOPIC-PARTITION@OFFSET` of the record under way; `None` inside a punctuation.
@@ -316,7 +328,10 @@ impl Context<'_> {
     #[cold]
     fn judge(&mut self, ix: NodeIx, error: NodeError) -> NodeResult {
         let source = match error.into_kind() {
-            NodeErrorKind::Failed(error) => return Err(NodeError::failed(error)),
+            NodeErrorKind::Failed(error) => {
+                let node = &self.graph.slots[ix.0 as usize].name;
+                return Err(NodeError::failed(self.graph.shared.located(node, error)));
+            }
             NodeErrorKind::User(source) if self.graph.slots[ix.0 as usize].is_sink => {
                 return Err(NodeError::user(source));
             }

@@ -2,13 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use thalweg_connectors::{Offset, PortError, PortErrorKind, SerdeError, TopicPartition};
 use thalweg_state::StateError;
 
+use crate::plan::LostTopic;
 use crate::topology::TaskId;
 
 pub use thalweg_txn::ErrorClass;
+use thalweg_txn::{Step, TxnError};
 
 /// An error of user code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -233,15 +236,46 @@ pub enum TaskError {
     /// A backend failed.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// An internal topic that committed work relies on is not there any more.
+    #[error(transparent)]
+    LostTopic(#[from] LostTopic),
+    /// Its producer was taken over again and again.
+    #[error(
+        "another producer took over transactional id `{transactional_id}` {times} times within {} s: does another process work \
+         with a copy of this state directory? give each its own; or do transactions take longer than `transaction.timeout.ms`?",
+        within.as_secs()
+    )]
+    TakenOver {
+        /// The id.
+        transactional_id: String,
+        /// How often.
+        times: usize,
+        /// In which time.
+        within: Duration,
+        /// The last time.
+        #[source]
+        source: Box<TaskError>,
+    },
     /// A store failed.
     #[error(transparent)]
     State(#[from] StateError),
     /// The commit protocol failed.
     #[error(transparent)]
-    Txn(#[from] thalweg_txn::TxnError),
+    Txn(#[from] TxnError),
 }
 
 impl TaskError {
+    /// Has another producer taken over the transactional id? Calls that name the group may be refused for what the group says.
+    pub(crate) fn is_takeover(&self) -> bool {
+        let (step, source) = match self {
+            Self::Txn(TxnError::Port { step, source, .. }) => (Some(*step), source),
+            Self::Port(source) => (None, source),
+            _ => return false,
+        };
+        let of_group = matches!(step, None | Some(Step::SendOffsets | Step::CommitOffsets));
+        source.kind() == PortErrorKind::Fenced && !of_group
+    }
+
     /// What the run loop does about it.
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -250,6 +284,7 @@ impl TaskError {
             | Self::Processing { .. }
             | Self::Panicked { .. } => ErrorClass::User,
             Self::Port(e) => port_class(e.kind()),
+            Self::LostTopic(_) | Self::TakenOver { .. } => ErrorClass::Fatal,
             Self::State(e) => state_class(e.class()),
             Self::Txn(e) => e.class(),
         }

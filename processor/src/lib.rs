@@ -51,7 +51,7 @@ pub use metrics::{
     CommitLatency, Metrics, MetricsSnapshot, PartitionMetrics, RestoreMetrics, StreamsState,
 };
 pub use node::{Flushed, Node, slot_of, take};
-pub use plan::{Plan, PlanError};
+pub use plan::{LostTopic, Plan, PlanError};
 pub use processor::{Processor, ProcessorContext, Punctuation, supply};
 pub use punctuate::{PunctuationType, TimerId};
 pub use record::{Change, Record, RecordContext, RecordMetadata};

@@ -6,10 +6,14 @@
 //! | --- | --- |
 //! | `counts` | partition counts of repartition topics, as Kafka Streams decides them |
 //! | `topics` | the internal topics and their configuration |
+//! | `settings` | whether those that are there are configured well |
+//! | `identity` | whether they are still those that were committed with |
 //! | `error` | why there can be no plan |
 
 mod counts;
 mod error;
+pub(crate) mod identity;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -23,7 +27,10 @@ use crate::config::TaskConfig;
 use crate::runtime::MissingOutputs;
 use crate::topology::{NodeKind, SinkTopic, StoreNo, SubTopology, TaskId, TopicRef, Topology};
 
-pub use error::PlanError;
+use self::identity::{Fate, OwnTopic};
+
+pub use error::{LostTopic, PlanError};
+pub(crate) use topics::Found;
 
 /// A topic that a topology reads or writes, by its full name.
 #[derive(Clone, Debug)]
@@ -42,6 +49,8 @@ pub(crate) struct Part {
     pub(crate) tasks: i32,
     /// The sub-topologies that write its internal inputs.
     pub(crate) upstream: BTreeSet<u32>,
+    /// The internal topics that it reads, writes, or keeps its stores' changes in.
+    pub(crate) own: Vec<OwnTopic>,
 }
 
 /// Which tasks an application has on a backend, and which topics they need.
@@ -78,6 +87,9 @@ impl Plan {
             outputs: Vec::new(),
         };
         plan.internal_topics = topics::internal(&plan);
+        for (number, sub) in topology.sub_topologies().iter().enumerate() {
+            plan.parts[number].own = identity::own_topics(&plan, number, sub);
+        }
         plan.outputs = topics::outputs(&plan, config, admin)?;
         Ok(plan)
     }
@@ -85,18 +97,66 @@ impl Plan {
     /// Makes the internal topics that are missing and checks those that are there; heeds what is said of missing outputs.
     ///
     /// # Errors
-    /// An internal topic with another number of partitions, a missing output, a backend that cannot be asked.
+    /// An internal topic with another number of partitions or with a policy that loses records, a missing output, a backend that
+    /// cannot be asked.
     pub fn create_topics(
         &self,
         missing_outputs: MissingOutputs,
         admin: &mut dyn Admin,
     ) -> Result<(), PlanError> {
-        topics::create(&self.internal_topics, admin)?;
+        let missing = self.missing_topics(admin)?;
+        self.make_topics(&missing, missing_outputs, admin)
+    }
+
+    /// Makes the internal topics that are missing; heeds what is said of missing outputs.
+    pub(crate) fn make_topics(
+        &self,
+        missing: &[NewTopic],
+        missing_outputs: MissingOutputs,
+        admin: &mut dyn Admin,
+    ) -> Result<(), PlanError> {
+        topics::make(missing, admin)?;
         match missing_outputs {
             MissingOutputs::Ignore => Ok(()),
             MissingOutputs::Create => topics::create_missing(&self.outputs, admin),
             MissingOutputs::Fail => topics::check_outputs(&self.outputs, admin),
         }
+    }
+
+    /// The internal topics that are missing; those that are there are checked.
+    pub(crate) fn missing_topics(&self, admin: &mut dyn Admin) -> Result<Vec<NewTopic>, PlanError> {
+        topics::check(&self.internal_topics, admin)
+    }
+
+    /// Refuses to make topics that committed work relies on. `committed` are the facts beside the offsets of all inputs.
+    pub(crate) fn refuse_lost(
+        &self,
+        missing: &[NewTopic],
+        committed: &[BTreeMap<String, i64>],
+        admin: &mut dyn Admin,
+    ) -> Result<(), PlanError> {
+        let own = self.parts.iter().flat_map(|part| &part.own);
+        let own = own.filter(|own| missing.iter().any(|topic| topic.name == *own.name));
+        let lost = own.filter(|own| {
+            committed.iter().any(|facts| identity::fate(own, facts, None) == Fate::Missing)
+        });
+        for topic in lost {
+            // Another instance may have made it, and committed, since it was looked for.
+            if Found::look(&[&topic.name], admin)?.topics.is_empty() {
+                return Err(self.lost(topic, Fate::Missing).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a topic that is lost.
+    pub(crate) fn lost(&self, topic: &OwnTopic, fate: Fate) -> LostTopic {
+        let what = match fate {
+            Fate::Missing => "was there at the last commit and is missing",
+            Fate::MadeAnew | Fate::Same => "was deleted and made anew since the last commit",
+        };
+        let (topic, application_id) = (topic.name.to_string(), self.application_id.to_string());
+        LostTopic { topic, application_id, what }
     }
 
     /// The topology.
@@ -234,7 +294,7 @@ fn parts(
         let inputs = inputs(topology, sub, application_id);
         let tasks = inputs.iter().map(|i| partitions[&i.name]).max();
         let upstream = writers(&inputs, own);
-        Part { inputs, tasks: tasks.unwrap_or(0), upstream }
+        Part { inputs, tasks: tasks.unwrap_or(0), upstream, own: Vec::new() }
     };
     subs.iter().enumerate().map(part).collect()
 }

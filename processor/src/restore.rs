@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use thalweg_connectors::{
-    Admin, Consumer, Fetched, Isolation, Offset, PortError, PortErrorKind, Timestamp, TopicInfo,
+    Consumer, Fetched, Isolation, Offset, PortError, PortErrorKind, Timestamp, TopicInfo,
     TopicPartition,
 };
 use thalweg_state::{CommitFacts, RestoreRecord, StateError, StoreIx};
@@ -71,7 +71,8 @@ pub(crate) struct Restorer {
 
 /// What a restore has to know of its surroundings.
 pub(crate) struct RestoreContext<'a> {
-    pub(crate) admin: &'a mut dyn Admin,
+    /// The changelogs, as they are now.
+    pub(crate) topics: &'a BTreeMap<String, TopicInfo>,
     pub(crate) metrics: &'a Metrics,
     pub(crate) now: Timestamp,
     /// State whose last commit is older is not trusted.
@@ -95,14 +96,10 @@ impl Restorer {
     }
 
     /// Begins to restore the stores of tasks whose committed offsets are known.
-    pub(crate) fn begin(
-        &mut self,
-        opened: &mut [Opened],
-        context: &mut RestoreContext<'_>,
-    ) -> Phase {
+    pub(crate) fn begin(&mut self, opened: &mut [Opened], context: &RestoreContext<'_>) -> Phase {
         let changelogs: BTreeSet<TopicPartition> =
             opened.iter().flat_map(|o| o.task.changelogs().iter().flatten().cloned()).collect();
-        let extents = self.extents(changelogs, context.admin)?;
+        let extents = self.extents(changelogs, context.topics)?;
         let mut assign = Vec::new();
         for opened in opened {
             for (ix, changelog) in opened.task.changelogs().to_vec().into_iter().enumerate() {
@@ -125,7 +122,7 @@ impl Restorer {
     fn extents(
         &mut self,
         changelogs: BTreeSet<TopicPartition>,
-        admin: &mut dyn Admin,
+        topics: &BTreeMap<String, TopicInfo>,
     ) -> Phase<BTreeMap<TopicPartition, Extent>> {
         if changelogs.is_empty() {
             return Ok(BTreeMap::new());
@@ -133,9 +130,7 @@ impl Restorer {
         let all: Vec<TopicPartition> = changelogs.into_iter().collect();
         let ends = self.consumer.end_offsets(&all, Isolation::ReadUncommitted)?;
         let starts = self.consumer.beginning_offsets(&all)?;
-        let names: BTreeSet<&str> = all.iter().map(|tp| &*tp.topic).collect();
-        let infos = admin.describe(&names.into_iter().collect::<Vec<_>>())?;
-        let extent = |tp: &TopicPartition| extent(tp, &starts, &ends, &infos);
+        let extent = |tp: &TopicPartition| extent(tp, &starts, &ends, topics);
         let extents = all.iter().map(|tp| Ok((tp.clone(), extent(tp)?)));
         extents.collect()
     }
@@ -277,7 +272,10 @@ fn distrust(
     age: Option<(i64, Duration)>,
 ) -> Option<&'static str> {
     let position = position?;
-    if topic_id.is_some_and(|id| id != extent.topic_id) {
+    // An identity that is empty is not known.
+    let known = |id: &&str| !id.is_empty();
+    let now = Some(extent.topic_id.as_str()).filter(known);
+    if topic_id.filter(known).zip(now).is_some_and(|(before, now)| before != now) {
         return Some("the changelog topic was deleted and made anew");
     }
     if position > extent.end.0 {

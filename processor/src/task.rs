@@ -415,7 +415,7 @@ impl Task {
 /// What a node's error is to the task.
 fn task_error(graph: &Graph, node: Arc<str>, error: NodeError) -> TaskError {
     match error.into_kind() {
-        NodeErrorKind::Failed(error) => error,
+        NodeErrorKind::Failed(error) => graph.shared.located(&node, error),
         NodeErrorKind::User(source) => {
             let (task, at) = (graph.shared.task, graph.shared.place());
             TaskError::Processing { task, node, at, source }

@@ -7,6 +7,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `slot` | a task in the worker's hands, and how far it is |
+//! | `identify` | whether internal topics are those that were committed with |
 //! | `open` | from assigned to running: committed offsets, engine, restore, inputs |
 //! | `fetch` | from the consumer to the tasks, and back-pressure |
 //! | `work` | whose turn it is to process and punctuate |
@@ -21,6 +22,7 @@ mod commit;
 mod ends;
 mod failure;
 mod fetch;
+mod identify;
 mod open;
 mod pace;
 mod publish;
@@ -96,6 +98,8 @@ pub(crate) struct Worker {
     slots: Slots,
     /// Whose an input partition is.
     owners: BTreeMap<TopicPartition, TaskId>,
+    /// Digests of the identities of internal topics, by what they are called beside committed offsets.
+    topic_ids: BTreeMap<Arc<str>, i64>,
     fetched: Vec<Fetched>,
     /// The last cycle did something, so the next one does not wait.
     busy: bool,
@@ -108,6 +112,8 @@ pub(crate) struct Worker {
     sampled_at: Duration,
     /// Since when it has failed without a commit in between.
     failing_since: Option<Duration>,
+    /// When the producer was taken over by another one of its transactional id.
+    takeovers: Vec<Duration>,
     processed: u64,
     pace: Pace,
 }
@@ -141,6 +147,7 @@ impl Worker {
             collector: None,
             slots: Slots::new(),
             owners: BTreeMap::new(),
+            topic_ids: BTreeMap::new(),
             fetched: Vec::new(),
             busy: true,
             commit_at: now + around.config.commit_interval(),
@@ -149,6 +156,7 @@ impl Worker {
             purge_at: now + around.config.purge_interval,
             sampled_at: now,
             failing_since: None,
+            takeovers: Vec::new(),
             processed: 0,
             pace: Pace::new(around.config.turn_records_max, around.config.cycle_max),
             around,

@@ -101,7 +101,7 @@ impl PersistError {
 #[non_exhaustive]
 pub enum TxnError {
     /// A call of the producer failed, or nobody knows whether it did.
-    #[error("cannot {step}; {recovery}")]
+    #[error("cannot {step}; {}", consequence(*.recovery, .source))]
     Port {
         /// The call.
         step: Step,
@@ -168,6 +168,15 @@ impl TxnError {
                 ErrorClass::Fatal
             }
         }
+    }
+}
+
+fn consequence(recovery: Recovery, source: &PortError) -> String {
+    match (recovery, source.kind()) {
+        (Recovery::Reopen, PortErrorKind::Refused) => {
+            "nothing of its transaction counts".to_owned()
+        }
+        _ => recovery.to_string(),
     }
 }
 

@@ -134,7 +134,7 @@ impl Run<'_> {
 
 fn start(options: &PeerOptions<'_>, backend: &SharedBackend) -> BenchResult<Streams> {
     let mut task = TaskConfig::new(options.application_id.as_str());
-    task.cache_max_bytes = options.cache_bytes / options.threads.max(1);
+    task.cache_max_bytes = options.cache_bytes;
     let mut config = RuntimeConfig::new(task);
     config.guarantee = options.guarantee;
     config.workers = options.threads;

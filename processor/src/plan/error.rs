@@ -57,9 +57,47 @@ pub enum PlanError {
         /// How many it needs.
         needed: i32,
     },
+    /// An internal topic throws away what is needed.
+    #[error(
+        "internal topic `{topic}` has cleanup.policy={found} and would lose {loses}; set it to {needed}"
+    )]
+    WrongPolicy {
+        /// The topic.
+        topic: String,
+        /// Its policy.
+        found: String,
+        /// The policy that it would be made with.
+        needed: String,
+        /// What it would lose.
+        loses: &'static str,
+    },
+    /// An internal topic that committed work relies on is not there any more.
+    #[error(transparent)]
+    LostTopic(#[from] LostTopic),
     /// The backend could not be asked, or refused to make a topic.
     #[error(transparent)]
     Port(#[from] PortError),
+}
+
+/// An internal topic that committed work relies on is not there any more, or another one of its name is. It is never made anew:
+/// the application would go on with a part of its data.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "internal topic `{topic}` {what}; what it held is lost, so `{application_id}` does not go on; to start anew, stop all \
+     instances and reset the application: delete the committed offsets of group `{application_id}`, its internal topics \
+     and its state directories"
+)]
+pub struct LostTopic {
+    pub(crate) topic: String,
+    pub(crate) application_id: String,
+    pub(crate) what: &'static str,
+}
+
+impl LostTopic {
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
 }
 
 impl PlanError {

@@ -175,11 +175,8 @@ fn a_repartition_topic_that_nobody_writes_needs_an_explicit_number() {
 fn a_missing_source_topic_is_named_with_similar_ones() {
     let topology = Flow::new().source(external("page-views")).build();
     let cases: [(&[(&str, i32)], &str); 3] = [
-        (&[("page-view", 1), ("clicks", 1)], "did you mean `page-view`?"),
-        (
-            &[("zebra", 1)],
-            "none of the 1 topics has a similar name, among them `zebra`; create it first",
-        ),
+        (&[("page-view", 1), ("clicks", 1)], "did you mean \"page-view\"?"),
+        (&[("zebra", 1)], "none of the 1 topics has a similar name (\"zebra\"); create it first"),
         (&[], "there are no topics yet; create it first"),
     ];
     for (topics, hint) in cases {

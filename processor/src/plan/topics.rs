@@ -3,14 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use thalweg_connectors::{Admin, NewTopic, TopicInfo};
+use thalweg_connectors::{Admin, NewTopic, PortResult, TopicInfo, topic_hint};
 
-use super::{Plan, PlanError, written};
+use super::{Plan, PlanError, settings, written};
 use crate::config::TaskConfig;
 use crate::topology::{InternalTopicKind, NodeKind, TopicRef, Topology};
-
-/// How many similar or existing names a message lists.
-const NAMES_LISTED_MAX: usize = 3;
 
 /// The partition counts of the external source topics; all of them have to be there.
 pub(super) fn sources(
@@ -30,55 +27,44 @@ pub(super) fn sources(
         })
         .collect();
     let asked: Vec<&str> = names.iter().map(|n| &**n).collect();
-    let found = find(&asked, admin)?;
+    let found = Found::look(&asked, admin)?;
     let mut partitions = BTreeMap::new();
     for name in &names {
-        match found.get(&**name) {
+        match found.topics.get(&**name) {
             Some(info) => partitions.insert(Arc::clone(name), info.partitions),
             None => {
-                return Err(PlanError::MissingSource {
-                    topic: name.to_string(),
-                    hint: hint(name, admin)?,
-                });
+                let (topic, hint) = (name.to_string(), found.hint(name));
+                return Err(PlanError::MissingSource { topic, hint });
             }
         };
     }
     Ok(partitions)
 }
 
-/// Describes topics. Those that are not there are looked for a second time: brokers hear of a new topic a little later than whoever
-/// made it.
-fn find(names: &[&str], admin: &mut dyn Admin) -> Result<BTreeMap<String, TopicInfo>, PlanError> {
-    let mut found = admin.describe(names)?;
-    if found.len() < names.len() {
-        let listed = admin.list()?.into_iter().filter(|t| names.contains(&t.name.as_str()));
-        found.extend(listed.map(|t| (t.name.clone(), t)));
-    }
-    Ok(found)
+/// What was found of topics that were looked for.
+pub(crate) struct Found {
+    pub(crate) topics: BTreeMap<String, TopicInfo>,
+    /// All that there are, when one was missing.
+    all: Vec<TopicInfo>,
 }
 
-/// What to do about a topic that is not there.
-fn hint(name: &str, admin: &mut dyn Admin) -> Result<String, PlanError> {
-    let all = admin.list()?;
-    let mut near: Vec<(f64, &str)> = all
-        .iter()
-        .map(|t| (strsim::jaro_winkler(&t.name, name), t.name.as_str()))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .collect();
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let quoted = |names: &mut dyn Iterator<Item = &str>| {
-        let quoted: Vec<String> = names.take(NAMES_LISTED_MAX).map(|n| format!("`{n}`")).collect();
-        quoted.join(", ")
-    };
-    Ok(match (near.is_empty(), all.is_empty()) {
-        (false, _) => format!("did you mean {}?", quoted(&mut near.into_iter().map(|(_, n)| n))),
-        (true, true) => "there are no topics yet; create it first".to_owned(),
-        (true, false) => format!(
-            "none of the {} topics has a similar name, among them {}; create it first",
-            all.len(),
-            quoted(&mut all.iter().map(|t| t.name.as_str()))
-        ),
-    })
+impl Found {
+    /// Describes topics. Those that are not there are looked for a second time, among all: brokers hear of a new topic a little
+    /// later than whoever made it.
+    pub(crate) fn look(names: &[&str], admin: &mut dyn Admin) -> PortResult<Self> {
+        let mut found = Self { topics: admin.describe(names)?, all: Vec::new() };
+        if found.topics.len() < names.len() {
+            found.all = admin.list()?;
+            let late = found.all.iter().filter(|t| names.contains(&t.name.as_str()));
+            found.topics.extend(late.map(|t| (t.name.clone(), t.clone())));
+        }
+        Ok(found)
+    }
+
+    /// What to do about a topic that was not found.
+    fn hint(&self, name: &str) -> String {
+        topic_hint(name, self.all.iter().map(|topic| topic.name.as_str()))
+    }
 }
 
 fn new_topic(name: &str, partitions: i32, config: BTreeMap<String, String>) -> NewTopic {
@@ -133,28 +119,27 @@ pub(super) fn outputs(
     Ok(outputs.into_iter().map(output).collect())
 }
 
-/// Checks the topics that are there, and makes the others.
-pub(super) fn create(topics: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
-    let found = describe(topics, admin)?;
-    for topic in topics {
-        let info = found.get(&topic.name);
-        if let Some(info) = info.filter(|i| i.partitions != topic.partitions) {
+/// Checks the topics that are there; gives the others.
+pub(super) fn check(
+    topics: &[NewTopic],
+    admin: &mut dyn Admin,
+) -> Result<Vec<NewTopic>, PlanError> {
+    let names: Vec<&str> = topics.iter().map(|t| t.name.as_str()).collect();
+    let found = admin.describe(&names)?;
+    let (there, missing): (Vec<&NewTopic>, Vec<&NewTopic>) =
+        topics.iter().partition(|topic| found.contains_key(&topic.name));
+    for topic in &there {
+        let partitions = found[&topic.name].partitions;
+        if partitions != topic.partitions {
             return Err(PlanError::WrongPartitions {
                 topic: topic.name.clone(),
-                found: info.partitions,
+                found: partitions,
                 needed: topic.partitions,
             });
         }
     }
-    make(&without(topics, &found), admin)
-}
-
-fn describe(
-    topics: &[NewTopic],
-    admin: &mut dyn Admin,
-) -> Result<BTreeMap<String, TopicInfo>, PlanError> {
-    let names: Vec<&str> = topics.iter().map(|t| t.name.as_str()).collect();
-    Ok(admin.describe(&names)?)
+    settings::check(&there, admin)?;
+    Ok(missing.into_iter().cloned().collect())
 }
 
 /// Those that were not found.
@@ -163,7 +148,8 @@ fn without(topics: &[NewTopic], found: &BTreeMap<String, TopicInfo>) -> Vec<NewT
     missing.cloned().collect()
 }
 
-fn make(topics: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
+/// Makes topics.
+pub(super) fn make(topics: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
     for topic in topics {
         tracing::info!(topic = %topic.name, partitions = topic.partitions, "creating topic");
     }
@@ -175,19 +161,20 @@ fn make(topics: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
 
 /// Makes the outputs that are missing; others may have any number of partitions.
 pub(super) fn create_missing(outputs: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
-    let found = describe(outputs, admin)?;
+    let names: Vec<&str> = outputs.iter().map(|t| t.name.as_str()).collect();
+    let found = admin.describe(&names)?;
     make(&without(outputs, &found), admin)
 }
 
 /// Fails at the first output that is not there.
 pub(super) fn check_outputs(outputs: &[NewTopic], admin: &mut dyn Admin) -> Result<(), PlanError> {
     let names: Vec<&str> = outputs.iter().map(|t| t.name.as_str()).collect();
-    let found = find(&names, admin)?;
-    match without(outputs, &found).first() {
+    let found = Found::look(&names, admin)?;
+    match without(outputs, &found.topics).first() {
         None => Ok(()),
-        Some(topic) => Err(PlanError::MissingOutput {
-            topic: topic.name.clone(),
-            hint: hint(&topic.name, admin)?,
-        }),
+        Some(topic) => {
+            let (topic, hint) = (topic.name.clone(), found.hint(&topic.name));
+            Err(PlanError::MissingOutput { topic, hint })
+        }
     }
 }

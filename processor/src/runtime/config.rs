@@ -91,7 +91,7 @@ pub enum MissingOutputs {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RuntimeConfig {
-    /// Of the tasks; holds the application id.
+    /// Of the tasks; holds the application id. What it says of the record cache is for all workers together, who share it evenly.
     pub task: TaskConfig,
     /// `processing.guarantee`.
     pub guarantee: Guarantee,

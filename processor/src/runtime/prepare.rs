@@ -9,7 +9,7 @@ use thalweg_connectors::{
     Offset, PortErrorKind, PortResult, ProducerOptions, Timestamp, TopicPartition,
 };
 use thalweg_state::StateError;
-use thalweg_txn::Guarantee;
+use thalweg_txn::{Guarantee, OffsetMetadata};
 
 use super::StreamsSpec;
 use super::config::{MissingOutputs, ReplayFrom, RuntimeConfig, StartAt, Until};
@@ -37,7 +37,11 @@ pub(crate) fn surroundings(
     let config = Arc::new(config);
     let mut reader = Reader::new(&*backend, &plan)?;
     match config.start {
-        StartAt::Committed => plan.create_topics(config.missing_outputs, &mut *admin)?,
+        StartAt::Committed => {
+            let missing = plan.missing_topics(&mut *admin)?;
+            reader.refuse_lost(&missing, &mut *admin)?;
+            plan.make_topics(&missing, config.missing_outputs, &mut *admin)?;
+        }
         StartAt::Replay { from, warm_up } => {
             fixed_sinks(&topology)?;
             // Refused while it runs: before anything of it is touched.
@@ -60,6 +64,7 @@ fn checked(config: &RuntimeConfig) -> Result<RuntimeConfig, StartError> {
     if config.workers == 0 {
         return Err(StartError::NoWorkers);
     }
+    config.task.cache_max_bytes /= config.workers;
     let (interval, timeout) = (config.commit_interval(), config.transaction_timeout);
     if config.guarantee == Guarantee::ExactlyOnce && interval >= timeout {
         return Err(StartError::CommitInterval { interval, timeout });
@@ -133,6 +138,31 @@ impl Reader {
         let client_id = format!("{}-start", plan.application_id());
         let options = ConsumerOptions { isolation: Isolation::ReadCommitted, client_id };
         Ok(Self { consumer: backend.consumer(&options)?, plan: Arc::clone(plan) })
+    }
+
+    /// Fails when an internal topic is missing that committed work relies on.
+    fn refuse_lost(
+        &mut self,
+        missing: &[NewTopic],
+        admin: &mut dyn Admin,
+    ) -> Result<(), StartError> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let inputs = [self.plan.external_inputs(), self.plan.internal_inputs()].concat();
+        let committed = self.consumer.committed(self.plan.application_id(), &inputs)?;
+        let facts = committed.into_values().map(|at| OffsetMetadata::decode(&at.metadata));
+        let facts: Vec<_> = facts.map(|known| known.unwrap_or_default().processor).collect();
+        self.plan.refuse_lost(missing, &facts, admin)?;
+        if !facts.is_empty() {
+            let names: Vec<&str> = missing.iter().map(|topic| topic.name.as_str()).collect();
+            tracing::warn!(
+                "internal topics are missing although offsets are committed: {}; they are made, empty, which is right when the \
+                 topology has changed",
+                names.join(", ")
+            );
+        }
+        Ok(())
     }
 
     /// Commits where a replay begins, so that its workers go on from there, also after a failure.

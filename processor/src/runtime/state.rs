@@ -15,7 +15,7 @@ pub(crate) trait Engines: Send + Sync {
     /// Discards the state of a task whose engine is closed.
     fn discard(&self, task: TaskId) -> Result<(), StateError>;
 
-    /// Identifies this instance of the application: the same after a restart.
+    /// Identifies this instance of the application: the same after a restart with the same state directory.
     fn instance_id(&self) -> &str;
 }
 
@@ -34,19 +34,32 @@ pub(super) fn open(config: &RuntimeConfig) -> Result<Arc<dyn Engines>, StateErro
         None => None,
     };
     #[cfg(feature = "rocksdb")]
-    if config.state.engine == super::config::StateEngine::Disk {
-        if let Some(dir) = dir {
+    let dir = match dir {
+        Some(dir) if config.state.engine == super::config::StateEngine::Disk => {
             return Ok(Arc::new(disk::DiskEngines::new(dir)));
         }
-        return Ok(Arc::new(MemEngines { dir: None }));
-    }
-    Ok(Arc::new(MemEngines { dir }))
+        dir => dir,
+    };
+    Ok(Arc::new(MemEngines::new(dir)))
 }
 
 /// Engines in memory.
 struct MemEngines {
     /// Held all the same when there is one: two processes are two processes.
-    dir: Option<StateDir>,
+    _dir: Option<StateDir>,
+    instance_id: String,
+}
+
+impl MemEngines {
+    fn new(dir: Option<StateDir>) -> Self {
+        // Without a directory nothing is the same after a restart. Two instances still have to be told apart: of one id, each would
+        // fence the other. A transaction that a killed one left open then ends by its time-out; until then its offsets are waited
+        // for.
+        #[expect(clippy::disallowed_methods, reason = "no result depends on its value")]
+        let of_its_own = || uuid::Uuid::new_v4().to_string();
+        let instance_id = dir.as_ref().map_or_else(of_its_own, |dir| dir.instance_id().to_owned());
+        Self { _dir: dir, instance_id }
+    }
 }
 
 impl Engines for MemEngines {
@@ -59,7 +72,7 @@ impl Engines for MemEngines {
     }
 
     fn instance_id(&self) -> &str {
-        self.dir.as_ref().map_or("memory", StateDir::instance_id)
+        &self.instance_id
     }
 }
 
@@ -97,5 +110,19 @@ mod disk {
         fn instance_id(&self) -> &str {
             self.dir.instance_id()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TaskConfig;
+
+    #[test]
+    fn instances_without_a_directory_have_ids_of_their_own() {
+        let config = RuntimeConfig::new(TaskConfig::new("app"));
+        let [one, other] = [(), ()].map(|()| open(&config).expect("nothing is touched"));
+        assert_ne!(one.instance_id(), other.instance_id());
+        assert_eq!(one.instance_id(), one.instance_id());
     }
 }

@@ -83,7 +83,7 @@ fn mistakes_are_found_at_the_start() {
     let empty = World::new(&[("line", 1)]);
     let error = Streams::start(spec(&empty, counting(), config())).err().unwrap();
     let text = error.to_string();
-    assert_eq!(text, "source topic `lines` does not exist: did you mean `line`?");
+    assert_eq!(text, "source topic `lines` does not exist: did you mean \"line\"?");
 }
 
 #[test]

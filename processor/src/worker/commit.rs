@@ -99,7 +99,10 @@ impl Worker {
         let mut plan = CommitPlan::new(member);
         for (id, task) in &worked {
             let offsets = task.offsets().map_err(|e| Failure::from(e).of(*id).half_done())?;
-            for (tp, offset, metadata) in offsets {
+            let own = &self.around.plan.part(id.subtopology).own;
+            let ids = own.iter().filter_map(|topic| self.topic_ids.get_key_value(&topic.key));
+            for (tp, offset, mut metadata) in offsets {
+                metadata.processor.extend(ids.clone().map(|(key, id)| (key.to_string(), *id)));
                 plan.add(tp, offset, &metadata);
             }
         }

@@ -5,6 +5,7 @@ use thalweg_state::StateError;
 use thalweg_txn::{PersistError, TxnError};
 
 use crate::error::{ErrorClass, TaskError};
+use crate::plan::LostTopic;
 use crate::topology::TaskId;
 
 /// Result of a phase of a cycle.
@@ -43,6 +44,12 @@ impl From<TaskError> for Failure {
 
 impl From<PortError> for Failure {
     fn from(error: PortError) -> Self {
+        TaskError::from(error).into()
+    }
+}
+
+impl From<LostTopic> for Failure {
+    fn from(error: LostTopic) -> Self {
         TaskError::from(error).into()
     }
 }

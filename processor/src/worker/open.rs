@@ -30,8 +30,15 @@ fn read_cache_bytes(tasks: usize) -> usize {
     TaskState::CACHE_BYTES.min(READ_CACHES_BYTES / tasks.max(1))
 }
 
+/// Where an input goes on.
+pub(super) struct Start {
+    offset: Offset,
+    /// What was committed with it; `None` where nothing was.
+    pub(super) committed: Option<OffsetMetadata>,
+}
+
 /// Where inputs go on.
-type Starts = BTreeMap<TopicPartition, (Offset, OffsetMetadata)>;
+pub(super) type Starts = BTreeMap<TopicPartition, Start>;
 
 impl Worker {
     /// Sees to it that there is a producer to write with: at the start, after a failure, and when its connection broke.
@@ -131,13 +138,15 @@ impl Worker {
             }
             opened.push(self.build(id, &starts).map_err(|failure| failure.of(id))?);
         }
-        let mut context = RestoreContext {
-            admin: &mut *self.admin,
-            metrics: &self.around.metrics,
-            now: self.around.clock.now(),
-            state_age_max: self.around.config.state_age_max,
-        };
-        let begun = self.restorer.begin(&mut opened, &mut context);
+        let begun = self.identify_topics(&mut opened, &starts).and_then(|topics| {
+            let context = RestoreContext {
+                topics: &topics,
+                metrics: &self.around.metrics,
+                now: self.around.clock.now(),
+                state_age_max: self.around.config.state_age_max,
+            };
+            self.restorer.begin(&mut opened, &context)
+        });
         for Opened { id, task, inputs } in opened {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             if begun.is_ok() {
@@ -161,7 +170,7 @@ impl Worker {
         let mut starts: Starts =
             committed.into_iter().map(|(tp, committed)| (tp, start(committed))).collect();
         for (tp, offset) in self.reset(tasks, missing)? {
-            starts.insert(tp, (offset, OffsetMetadata::default()));
+            starts.insert(tp, Start { offset, committed: None });
         }
         Ok(starts)
     }
@@ -222,10 +231,11 @@ impl Worker {
         let output = self.collector.as_mut().expect("a producer was made before tasks are opened");
         let mut task = Box::new(spec.build(engine, output)?);
         task.state().set_cache_bytes(read_cache_bytes(self.keeping_tasks));
+        let nothing = OffsetMetadata::default();
         let inputs: Vec<TopicPartition> = task.inputs().cloned().collect();
         let inputs = inputs.into_iter().map(|tp| {
-            let (offset, metadata) = &starts[&tp];
-            task.start_at(&tp, *offset, metadata);
+            let Start { offset, committed } = &starts[&tp];
+            task.start_at(&tp, *offset, committed.as_ref().unwrap_or(&nothing));
             if let Some(end) = around.ends.as_ref().and_then(|ends| ends.bound(&tp)) {
                 task.end_at(&tp, end);
             }
@@ -283,12 +293,12 @@ fn init(
 }
 
 /// A committed position, with the times that were committed with it.
-fn start(committed: CommittedOffset) -> (Offset, OffsetMetadata) {
+fn start(committed: CommittedOffset) -> Start {
     let metadata = OffsetMetadata::decode(&committed.metadata).unwrap_or_else(|error| {
         tracing::warn!(%error, "stream times of a committed offset are unknown");
         OffsetMetadata::default()
     });
-    (committed.offset, metadata)
+    Start { offset: committed.offset, committed: Some(metadata) }
 }
 
 fn no_offset(tp: &TopicPartition) -> PortError {

@@ -1,10 +1,17 @@
 //! What is done about a failure. Only its class decides.
 
+use std::time::Duration;
+
 use super::slot::{Slot, Stage};
 use super::{Cycle, Failure, Worker};
-use crate::error::ErrorClass;
+use crate::error::{ErrorClass, TaskError};
 use crate::runtime::{RunError, chain};
 use crate::topology::TaskId;
+
+/// So often within so long may another producer take over the transactional id. A process that stood still is taken over once, and
+/// takes over in turn; two that have the same id do it for ever.
+const TAKEOVERS_MAX: usize = 5;
+const TAKEOVERS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Does a failure of this class end the worker?
 pub(super) fn is_final(class: ErrorClass) -> bool {
@@ -24,6 +31,7 @@ impl Worker {
             let (worker, tried) = (self.index, elapsed.saturating_sub(since));
             return Err(RunError::GaveUp { worker, tried, source: failure.error });
         }
+        let failure = self.note_takeover(failure, elapsed)?;
         let error = chain(&failure.error);
         self.busy = false;
         match failure.class {
@@ -48,6 +56,22 @@ impl Worker {
         }
         super::publish::count(&self.around.metrics.recoveries, 1);
         Ok(Cycle::Worked)
+    }
+
+    /// Counts how often the producer was taken over; ends the worker when that is too often.
+    fn note_takeover(&mut self, failure: Failure, elapsed: Duration) -> Result<Failure, RunError> {
+        if !failure.error.is_takeover() {
+            return Ok(failure);
+        }
+        self.takeovers.retain(|at| elapsed.saturating_sub(*at) < TAKEOVERS_WITHIN);
+        self.takeovers.push(elapsed);
+        let (times, within) = (self.takeovers.len(), TAKEOVERS_WITHIN);
+        if times < TAKEOVERS_MAX {
+            return Ok(failure);
+        }
+        let (transactional_id, source) = (self.transactional_id(), Box::new(failure.error));
+        let source = TaskError::TakenOver { transactional_id, times, within, source };
+        Err(RunError::Task { worker: self.index, source })
     }
 
     /// Waits a little, so that a failure that stays is not met at full speed.

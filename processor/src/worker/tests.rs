@@ -9,6 +9,7 @@ mod failures;
 mod generations;
 mod group;
 mod limits;
+mod lost_topics;
 mod opening;
 mod order;
 mod panics;

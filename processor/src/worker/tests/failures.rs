@@ -135,6 +135,43 @@ fn a_panic_of_user_code_is_contained_and_nothing_open_is_committed() {
     assert_eq!(world.read("app-counts-changelog"), []);
 }
 
+/// Another producer with the worker's transactional id begins.
+fn take_over(world: &World) {
+    let options = thalweg_connectors::ProducerOptions {
+        transactional_id: Some("app-instance-0".to_owned()),
+        transaction_timeout: Duration::from_secs(60),
+        client_id: "thief".to_owned(),
+    };
+    let mut thief = thalweg_connectors::Backend::producer(&world.broker, &options).unwrap();
+    thief.init_transactions().unwrap();
+}
+
+#[test]
+fn a_transactional_id_that_is_taken_over_now_and_then_costs_a_transaction_and_too_often_ends_the_run()
+ {
+    let world = World::of_lines(1, &["a"]);
+    let mut worker = world.worker(&counting(), &config());
+    world.settle(&mut [&mut worker]).unwrap();
+    let mut expected = vec!["a"];
+    let taken_over = |worker: &mut crate::worker::Worker| {
+        take_over(&world);
+        world.write("lines", &[("a", "a", 1)]);
+        world.settle(&mut [worker])
+    };
+    for pause in [0, 0, 0, 60, 0, 0, 0] {
+        // Long ago does not count.
+        world.clock.advance(Duration::from_secs(pause));
+        taken_over(&mut worker).unwrap();
+        expected.push("a");
+    }
+    let ended = taken_over(&mut worker).unwrap_err();
+    assert_eq!(ended.class(), ErrorClass::Fatal);
+    let text = ended.chain();
+    let what = "took over transactional id `app-instance-0` 5 times within 60 s";
+    assert!(text.contains(what) && text.contains("copy of this state directory"), "{text}");
+    assert_eq!(world.totals(), running_counts(&expected));
+}
+
 #[test]
 fn an_undecodable_record_names_its_place() {
     let world = World::of_lines(1, &["a"]);

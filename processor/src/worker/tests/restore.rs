@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use thalweg_connectors::{
-    Backend, HeadersRef, NewRecord, NewTopic, Offset, ProducerOptions, Timestamp,
-};
+use thalweg_connectors::{Backend, HeadersRef, NewRecord, Offset, ProducerOptions, Timestamp};
 use thalweg_state::{Engine, FACTS_FAMILY, WriteOp, WriteOps};
 
 use super::apps::{counting, joined};
@@ -60,23 +58,6 @@ fn a_lost_disk_is_restored_in_full() {
     run(&world, &topology);
     let all: Vec<&str> = WORDS.into_iter().chain(["a"]).collect();
     assert_eq!(world.totals(), running_counts(&all));
-}
-
-#[test]
-fn a_store_whose_changelog_was_made_anew_is_restored_from_that() {
-    let (world, topology) = (World::of_lines(1, &WORDS), counting());
-    run(&world, &topology);
-    // The stored position lies inside the new one: only the topic's identity tells.
-    let name = "app-counts-changelog";
-    let config = Default::default();
-    let mut admin = world.broker.admin().unwrap();
-    admin.delete(&[name]).unwrap();
-    admin.create(&[NewTopic { name: name.into(), partitions: 1, config }]).unwrap();
-    world.write(name, &[("b", "\0\0\0\0\0\0\0\x07", 0); 20]);
-    world.write("lines", &[("a", "a", 50), ("b", "b", 51)]);
-    assert_eq!(run(&world, &topology).records_restored(), 20);
-    let last = world.totals().split_off(WORDS.len());
-    assert_eq!(last, [("a".to_owned(), 1), ("b".to_owned(), 8)]);
 }
 
 #[test]
