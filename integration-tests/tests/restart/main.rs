@@ -5,6 +5,7 @@
 
 mod replay;
 mod restore;
+#[allow(dead_code, reason = "other test programs use the rest")]
 mod support;
 mod windows;
 mod word_count;

@@ -115,6 +115,21 @@ impl Process {
         }
     }
 
+    /// Waits until it logs a line that contains a text.
+    pub(crate) fn wait_for_line(&mut self, text: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.seen.iter().any(|line| line.contains(text)) {
+            assert!(Instant::now() < deadline, "no {text:?} in:\n{}", self.seen.join("\n"));
+            self.watch_until(Instant::now() + LOOK_INTERVAL);
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
     /// Kills it with SIGKILL, which no process can put off. It has to be alive.
     pub(crate) fn kill(mut self) -> Ended {
         let ended = self.child.try_wait().unwrap();
@@ -125,8 +140,7 @@ impl Process {
 
     /// Asks it to stop, and kills it so much later, if it has not ended before.
     pub(crate) fn stop_and_kill(mut self, then: Duration) -> Ended {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        self.signal(rustix::process::Signal::TERM);
         let moment = Instant::now() + then;
         while let Ok(line) = self.log.recv_timeout(moment.saturating_duration_since(Instant::now()))
         {

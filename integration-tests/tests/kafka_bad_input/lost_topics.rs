@@ -1,0 +1,82 @@
+//! Internal topics that somebody has deleted: the application does not go on as if they had been empty.
+
+use thalweg_processor::{ErrorClass, PlanError, StartError};
+
+use crate::app::{App, assert_says, chain, end_of};
+use crate::broker;
+
+/// What a start says that finds a topic missing, twice.
+fn missing(app: &App, topic: &str) {
+    for _ in 0..2 {
+        let error = app.start().expect_err("it must not start");
+        let is_lost =
+            matches!(&error, StartError::Plan(PlanError::LostTopic(lost)) if lost.topic() == topic);
+        assert!(is_lost, "{error:?}");
+        let what = format!("internal topic `{topic}` was there at the last commit and is missing");
+        let group = format!("delete the committed offsets of group `{}`", app.id);
+        assert_says(&chain(&error), &[&what, "reset the application", &group]);
+        assert!(app.describe(topic).is_none(), "it was not made anew");
+    }
+}
+
+#[test]
+fn a_changelog_that_was_deleted_is_missed_with_and_without_local_state_until_a_reset() {
+    let mut app = App::with_topics("lost-changelog");
+    app.run_over(&["a", "b", "a"], 3);
+    app.delete(&app.changelog());
+    missing(&app, &app.changelog());
+    app.lose_state();
+    missing(&app, &app.changelog());
+
+    // What the message says to do.
+    let (address, group) = (broker::address(), app.id.as_str());
+    let command = ["--bootstrap-server", address, "--delete", "--group", group];
+    broker::run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", &command, "");
+    app.delete(&app.repartition());
+    app.run_over(&["a"], 3 + 4);
+    let last = app.read(&app.counts()).into_iter().max().unwrap();
+    assert_eq!(last, 3i64.to_be_bytes(), "it has counted all of its input, from the beginning");
+}
+
+#[test]
+fn a_repartition_topic_that_was_deleted_is_missed() {
+    let app = App::with_topics("lost-repartition");
+    app.run_over(&["a", "b", "a"], 3);
+    app.delete(&app.repartition());
+    missing(&app, &app.repartition());
+}
+
+#[test]
+fn a_changelog_that_was_made_anew_ends_the_run_and_local_state_is_kept() {
+    let app = App::with_topics("other-changelog");
+    app.run_over(&["a", "b", "a"], 3);
+    app.delete(&app.changelog());
+    app.create(&app.changelog(), 2, &[("cleanup.policy", "compact")]);
+    for _ in 0..2 {
+        let ended = end_of(app.start().unwrap());
+        assert_eq!(ended.class(), ErrorClass::Fatal);
+        let what = format!("internal topic `{}` was deleted and made anew", app.changelog());
+        assert_says(&chain(&ended), &[&what, "reset the application"]);
+    }
+}
+
+#[test]
+fn internal_topics_that_are_deleted_while_they_are_in_use_end_the_run() {
+    for name in ["changelog", "repartition"] {
+        let app = App::with_topics(&format!("gone-{name}"));
+        let streams = app.start().unwrap();
+        app.feed(&["a", "b", "a"]);
+        app.await_echoed(&streams, 3);
+        let topic = match name {
+            "changelog" => app.changelog(),
+            _ => app.repartition(),
+        };
+        app.delete(&topic);
+        app.feed(&["c"]);
+        let ended = end_of(streams);
+        assert_eq!(ended.class(), ErrorClass::Fatal);
+        assert_says(&chain(&ended), &[&topic]);
+        assert!(app.describe(&topic).is_none(), "it was not made anew");
+        missing(&app, &topic);
+    }
+}
