@@ -349,14 +349,14 @@ fn a_named_file_has_to_be_there_and_to_be_toml() {
 
 #[test]
 fn secrets_never_stand_in_messages() {
-    let file = toml_file("sasl.password = 'canary'\nbroker = 'canary?password=canary'\n");
+    let file = toml_file("my.password = 'canary'\nbroker = 'canary?password=canary'\n");
     let mut sources = with_file(&file);
     sources.assignments = vec![
-        "ssl.key.password=canary".to_owned(),
+        "my.key.password=canary".to_owned(),
         "durability=sync".to_owned(),
         "canary".to_owned(),
     ];
-    sources.variables = vec![("THALWEG_SASL_PASSWORD".into(), "canary".into())];
+    sources.variables = vec![("THALWEG_MY_PASSWORD".into(), "canary".into())];
     let error = Settings::load(&sources).unwrap_err();
     assert_eq!(error.problems().len(), 5, "{error}");
     let printed = format!("{error} {error:?}");
@@ -365,6 +365,7 @@ fn secrets_never_stand_in_messages() {
     for assignments in [
         &["broker=kafka://me:canary@h:9092"][..],
         &["broker=kafka://me:canary@h:9092", "durability=sync"],
+        &["broker=mem://", "sasl.password=canary", "ssl.key.password=canary"],
         &["broker=kafka://me:canary@h:9092", "http.token=canary-canary-canary"],
     ] {
         let printed = match Settings::load(&with_set(assignments)) {
