@@ -114,6 +114,8 @@ pub(crate) struct Worker {
     failing_since: Option<Duration>,
     /// When the producer was taken over by another one of its transactional id.
     takeovers: Vec<Duration>,
+    /// When positions were not in the log.
+    out_of_range: Vec<Duration>,
     processed: u64,
     pace: Pace,
 }
@@ -157,6 +159,7 @@ impl Worker {
             sampled_at: now,
             failing_since: None,
             takeovers: Vec::new(),
+            out_of_range: Vec::new(),
             processed: 0,
             pace: Pace::new(around.config.turn_records_max, around.config.cycle_max),
             around,

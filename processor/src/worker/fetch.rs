@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use thalweg_connectors::TopicPartition;
+use thalweg_connectors::{PortError, PortErrorKind, TopicPartition};
 
 use super::slot::Stage;
-use super::{Phase, Worker};
+use super::{Failure, Phase, Worker};
+use crate::error::ErrorClass;
 
 /// How often a worker that has nothing to do looks whether the group lets it commit.
 const DEFERRED_RETRY: Duration = Duration::from_millis(5);
+
+/// So often within so long a position that is not in the log is looked up again.
+const OUT_OF_RANGE_MAX: usize = 3;
+const OUT_OF_RANGE_WITHIN: Duration = Duration::from_secs(60);
 
 impl Worker {
     /// Polls the consumer; waits only when the last cycle had nothing to do.
@@ -30,9 +35,25 @@ impl Worker {
             }
         }
         self.fetched = fetched;
-        polled?;
+        polled.map_err(|error| self.judge_range(error))?;
         self.balance_inputs()?;
         Ok(any)
+    }
+
+    /// Records behind the position may be gone because somebody else has had the task meanwhile, has done them, and deleted them:
+    /// then the group knows, and the committed position has moved on. When that is not in the log either, data is lost.
+    fn judge_range(&mut self, error: PortError) -> Failure {
+        let is_out_of_range = error.kind() == PortErrorKind::OffsetOutOfRange;
+        let mut failure = Failure::from(error);
+        if is_out_of_range {
+            let now = self.around.clock.elapsed();
+            self.out_of_range.retain(|at| now.saturating_sub(*at) < OUT_OF_RANGE_WITHIN);
+            self.out_of_range.push(now);
+            if self.out_of_range.len() <= OUT_OF_RANGE_MAX {
+                failure.class = ErrorClass::Abortable;
+            }
+        }
+        failure
     }
 
     /// How long a poll may wait.

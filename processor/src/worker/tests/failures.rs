@@ -135,6 +135,23 @@ fn a_panic_of_user_code_is_contained_and_nothing_open_is_committed() {
     assert_eq!(world.read("app-counts-changelog"), []);
 }
 
+#[test]
+fn a_position_that_is_gone_is_looked_up_again_and_ends_the_run_when_it_stays() {
+    let gone = Fault::Fails(PortErrorKind::OffsetOutOfRange);
+    let world = World::of_lines(1, &WORDS);
+    assert_eq!(run_with(&world, &counting(), FaultPlan::new().on(Call::Poll, 2, gone)), 0);
+    let all: Vec<&str> = WORDS.into_iter().chain(["a", "b"]).collect();
+    assert_eq!(world.totals(), running_counts(&all));
+
+    let world = World::of_lines(1, &WORDS);
+    let mut worker = world.worker(&counting(), &config());
+    let always = (1..1000).fold(FaultPlan::new(), |plan, nth| plan.on(Call::Poll, nth, gone));
+    world.broker.set_faults(always);
+    let ended = world.settle(&mut [&mut worker]).unwrap_err();
+    assert_eq!(ended.class(), ErrorClass::Fatal);
+    assert!(world.broker.faults_left() > 900, "it is not tried for long");
+}
+
 /// Another producer with the worker's transactional id begins.
 fn take_over(world: &World) {
     let options = thalweg_connectors::ProducerOptions {
