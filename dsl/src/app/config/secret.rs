@@ -1,6 +1,8 @@
 //! What must not be printed: secrets, and URLs that carry them.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 
 use serde::{Serialize, Serializer};
 
@@ -45,6 +47,24 @@ impl fmt::Display for Secret {
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(MASK)
+    }
+}
+
+/// Settings for clients by their names. Values may be secret: only names are printed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct ClientSettings(pub(crate) BTreeMap<String, String>);
+
+impl Deref for ClientSettings {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
     }
 }
 

@@ -11,7 +11,7 @@ use thalweg_processor::{Guarantee, OnError, Semantics, TimestampPolicy};
 use super::keys::{KEYS, Key, Kind, Word};
 use super::layers::{self, Sources, Written};
 use super::problem::{ConfigError, Origin, Problem};
-use super::secret::{BrokerUrl, Secret};
+use super::secret::{BrokerUrl, ClientSettings, Secret};
 
 /// Everything an application was told.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     pub(crate) http_address: Option<SocketAddr>,
     pub(crate) http_token: Option<Secret>,
     /// For Kafka's clients, by Kafka's names.
-    pub(crate) clients: BTreeMap<String, String>,
+    pub(crate) clients: ClientSettings,
     /// The values as they are shown: key, value, origin.
     shown: Vec<(&'static Key, String, String)>,
 }
@@ -67,7 +67,8 @@ impl Settings {
         let Some(settings) = settings else {
             return Err(ConfigError::new(checked.problems));
         };
-        Self { clients: with_client_keys(clients, &values), ..settings }.check_together()
+        Self { clients: ClientSettings(with_client_keys(clients, &values)), ..settings }
+            .check_together()
     }
 
     fn from_values(values: &Values, shown: Vec<(&'static Key, String, String)>) -> Self {
@@ -134,7 +135,7 @@ impl Settings {
                 Some(Value::Token(token)) => Some(token.clone()),
                 _ => None,
             },
-            clients: BTreeMap::new(),
+            clients: ClientSettings::default(),
             shown,
         }
     }

@@ -365,7 +365,7 @@ fn secrets_never_stand_in_messages() {
     for assignments in [
         &["broker=kafka://me:canary@h:9092"][..],
         &["broker=kafka://me:canary@h:9092", "durability=sync"],
-        &["broker=mem://", "sasl.password=canary", "ssl.key.password=canary"],
+        &["broker=kafka://me:canary@h:9092", "sasl.password=canary", "ssl.key.password=canary"],
         &["broker=kafka://me:canary@h:9092", "http.token=canary-canary-canary"],
     ] {
         let printed = match Settings::load(&with_set(assignments)) {
