@@ -8,7 +8,7 @@ use super::config::KafkaConfig;
 use super::error::{failed, is_passing, kind};
 use super::ffi::{self, At, Client, Failure, Item, OffsetsAsked, PartitionAnswer, Queue};
 use super::topics;
-use super::watch::{Fate, Watch};
+use super::watch::{Fate, Known, Watch};
 use super::wire::OffsetClient;
 use crate::batch::RecordBatch;
 use crate::ports::{
@@ -182,8 +182,9 @@ impl KafkaConsumer {
 
     /// Makes the partitions of topics that are not what they were fail.
     fn look_after_topics(&mut self) {
-        for (name, fate) in self.watch.look(&self.client, &self.ids, self.timeout) {
-            self.partitions.remove(&*name);
+        let known = Known { ids: &self.ids, partitions: &self.partitions };
+        for (name, fate) in self.watch.look(&self.client, &known, self.timeout) {
+            let before = self.partitions.remove(&*name).unwrap_or(0);
             let message = match fate {
                 Fate::Gone => format!(
                     "topic {name:?} was deleted while it was read: make it again and reset the application, or stop reading it"
@@ -192,9 +193,17 @@ impl KafkaConsumer {
                     "topic {name:?} was deleted and made anew while it was read: \
                      what was read so far is not in it; stop and reset the application"
                 ),
+                Fate::Grown(now) => format!(
+                    "topic {name:?} has {now} partitions now and had {before} when it was first read: nobody reads the new ones, and \
+                     keys may lie in others than before; stop all instances of the application and start them again"
+                ),
+            };
+            let kind = match fate {
+                Fate::Gone | Fate::MadeAnew => PortErrorKind::UnknownTopic,
+                Fate::Grown(_) => PortErrorKind::Fatal,
             };
             let cursors = self.cursors.iter_mut().filter(|c| *c.tp.topic == *name);
-            cursors.for_each(|c| c.failure = Some((PortErrorKind::UnknownTopic, message.clone())));
+            cursors.for_each(|c| c.failure = Some((kind, message.clone())));
         }
     }
 

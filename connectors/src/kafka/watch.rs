@@ -1,5 +1,6 @@
-//! A look, now and then, at whether the topics that are read are still there. librdkafka waits for a topic that is deleted as long
-//! as it takes, without a word, and reads one that was made anew as if it were the same.
+//! A look, now and then, at whether the topics that are read are still what they were. librdkafka waits for a topic that is deleted as
+//! long as it takes, without a word, and reads one that was made anew as if it were the same. Nobody reads the partitions that a
+//! topic gets while it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,6 +18,14 @@ pub(super) enum Fate {
     Gone,
     /// Another one of its name is there.
     MadeAnew,
+    /// It has so many partitions now, more than before.
+    Grown(i32),
+}
+
+/// A topic as it was when it was first looked at.
+pub(super) struct Known<'a> {
+    pub(super) ids: &'a BTreeMap<Arc<str>, String>,
+    pub(super) partitions: &'a BTreeMap<Arc<str>, i32>,
 }
 
 /// Looks without waiting: it asks at one poll and hears at a later one.
@@ -29,33 +38,29 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Tells which topics are not what they were, given their identities.
+    /// Tells which topics are not what they were.
     pub(super) fn look(
         &mut self,
         client: &Arc<Client>,
-        ids: &BTreeMap<Arc<str>, String>,
+        known: &Known<'_>,
         timeout: Duration,
     ) -> Vec<(String, Fate)> {
         if let Some(asked) = &mut self.asked {
             let Some(answer) = asked.answer() else { return Vec::new() };
             self.asked = None;
             // A broker that does not answer is another matter.
-            return answer.map_or(Vec::new(), |topics| self.judge(topics, ids));
+            return answer.map_or(Vec::new(), |topics| self.judge(topics, known));
         }
         let now = Instant::now();
-        if now >= *self.next.get_or_insert(now + INTERVAL) && !ids.is_empty() {
+        if now >= *self.next.get_or_insert(now + INTERVAL) && !known.ids.is_empty() {
             self.next = Some(now + INTERVAL);
-            let names: Vec<_> = ids.keys().map(|name| &**name).collect();
+            let names: Vec<_> = known.ids.keys().map(|name| &**name).collect();
             self.asked = TopicsAsked::new(client, &names, timeout).ok();
         }
         Vec::new()
     }
 
-    fn judge(
-        &mut self,
-        topics: Vec<TopicAnswer>,
-        ids: &BTreeMap<Arc<str>, String>,
-    ) -> Vec<(String, Fate)> {
+    fn judge(&mut self, topics: Vec<TopicAnswer>, known: &Known<'_>) -> Vec<(String, Fate)> {
         let mut fates = Vec::new();
         let before = std::mem::take(&mut self.missed);
         for topic in topics {
@@ -67,10 +72,15 @@ impl Watch {
                     self.missed.insert(topic.name);
                 }
                 Some(_) => {}
-                None if ids.get(&*topic.name).is_some_and(|id| *id != topic.id) => {
+                None if known.ids.get(&*topic.name).is_some_and(|id| *id != topic.id) => {
                     fates.push((topic.name, Fate::MadeAnew));
                 }
-                None => {}
+                None => {
+                    let before = known.partitions.get(&*topic.name);
+                    if before.is_some_and(|before| topic.partitions > *before) {
+                        fates.push((topic.name, Fate::Grown(topic.partitions)));
+                    }
+                }
             }
         }
         fates

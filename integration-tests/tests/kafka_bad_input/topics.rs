@@ -3,6 +3,7 @@
 use thalweg_processor::ErrorClass;
 
 use crate::app::{App, assert_says, chain, end_of};
+use crate::broker;
 
 /// Why it does not start.
 fn refused(app: &App) -> String {
@@ -41,6 +42,24 @@ fn a_source_topic_that_is_deleted_while_it_is_read_ends_the_run() {
     let topic = format!("topic {:?} was deleted while it was read", app.input());
     assert_says(&chain(&ended), &[&topic, "make it again and reset the application"]);
     assert_eq!(app.read(&app.echo()).len(), 2, "what was committed is there");
+}
+
+#[test]
+fn a_source_topic_that_gets_more_partitions_ends_the_run_and_does_not_fit_at_the_next_start() {
+    let app = App::with_topics("grown-source");
+    let streams = app.start().unwrap();
+    app.feed(&["a", "b"]);
+    app.await_echoed(&streams, 2);
+    let (address, input) = (broker::address(), app.input());
+    let command =
+        ["--bootstrap-server", address, "--alter", "--topic", &input, "--partitions", "3"];
+    broker::run("org.apache.kafka.tools.TopicCommand", &command, "");
+    let ended = end_of(streams);
+    assert_eq!(ended.class(), ErrorClass::Fatal);
+    let what = format!("topic {input:?} has 3 partitions now and had 2");
+    assert_says(&chain(&ended), &[&what, "start them again"]);
+    let refused = refused(&app);
+    assert_says(&refused, &["has 2 partitions, but 3 are needed", "reset the application"]);
 }
 
 #[test]

@@ -21,7 +21,9 @@ pub enum StateEngine {
 /// Where state lies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StateConfig {
-    /// `state.dir`: the application's own directory is made below it, and locked. `None`: nothing touches the disk.
+    /// `state.dir`: the application's own directory is made below it, and locked. `None`: nothing touches the disk; the identity of
+    /// the instance's producers is a new one each time, so a transaction that a killed instance left open ends by its time-out, and
+    /// its inputs wait for that.
     pub directory: Option<PathBuf>,
     /// Which engine keeps it.
     pub engine: StateEngine,
