@@ -9,12 +9,13 @@ use crate::support::{Place, Program};
 fn a_listener_that_wants_sasl_or_tls_is_not_waited_for_in_silence() {
     let broker = OwnBroker::take();
     for address in [broker.sasl(), broker.tls()] {
-        let mut place = Place::new(Program::WordCount, &["--set", "task.timeout.ms=2000"]);
+        let little = ["--set", "request.timeout.ms=1000", "--set", "task.timeout.ms=2000"];
+        let mut place = Place::new(Program::WordCount, &little);
         place.broker = Some(format!("kafka://{address}"));
         let ended = place.start(&["run"]).end();
         let said = ended.log.join("\n");
         assert_eq!(ended.status.code(), Some(1), "{said}");
-        assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
+        assert!(ended.took < Duration::from_secs(15), "{:?}", ended.took);
         let error = said.split("error: ").nth(1).expect("it says why it ended");
         let parts = [
             "do their listeners want TLS or SASL? kafka:// speaks plain text only",

@@ -19,6 +19,13 @@ fn missing(app: &App, topic: &str) {
     }
 }
 
+/// Runs Kafka's tool for groups on that of the application.
+fn groups(app: &App, options: &[&str]) {
+    let here = ["--bootstrap-server", broker::address(), "--group", &app.id];
+    let all = [&here[..], options].concat();
+    broker::run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", &all, "");
+}
+
 #[test]
 fn a_changelog_that_was_deleted_is_missed_with_and_without_local_state_until_a_reset() {
     let mut app = App::with_topics("lost-changelog");
@@ -29,9 +36,7 @@ fn a_changelog_that_was_deleted_is_missed_with_and_without_local_state_until_a_r
     missing(&app, &app.changelog());
 
     // What the message says to do.
-    let (address, group) = (broker::address(), app.id.as_str());
-    let command = ["--bootstrap-server", address, "--delete", "--group", group];
-    broker::run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", &command, "");
+    groups(&app, &["--delete"]);
     app.delete(&app.repartition());
     app.run_over(&["a"], 3 + 4);
     let last = app.read(&app.counts()).into_iter().max().unwrap();
@@ -39,11 +44,18 @@ fn a_changelog_that_was_deleted_is_missed_with_and_without_local_state_until_a_r
 }
 
 #[test]
-fn a_repartition_topic_that_was_deleted_is_missed() {
+fn a_repartition_topic_that_was_deleted_is_missed_until_its_loss_is_accepted() {
     let app = App::with_topics("lost-repartition");
     app.run_over(&["a", "b", "a"], 3);
     app.delete(&app.repartition());
     missing(&app, &app.repartition());
+
+    // Offsets that are committed anew rely on nothing.
+    let go_on = ["--reset-offsets", "--to-current", "--all-topics", "--execute"];
+    groups(&app, &go_on);
+    app.run_over(&["a"], 4);
+    let last = app.read(&app.counts()).into_iter().max().unwrap();
+    assert_eq!(last, 3i64.to_be_bytes(), "it has counted on");
 }
 
 #[test]

@@ -13,6 +13,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Plan;
 use crate::topology::{SubTopology, TopicRef};
 
+/// How much the entries of a task's topics may take, before they become text that is a third longer.
+const COMMITTED_BYTES_MAX: usize = 2048;
+/// What an entry takes beside its name: a length and the digest.
+const ENTRY_BYTES: usize = 12;
+
 /// What the entries of topics begin with; those of processors begin with a node's name.
 const PREFIX: &str = "topic-id/";
 
@@ -50,6 +55,22 @@ pub(super) fn own_topics(plan: &Plan, number: usize, sub: &SubTopology) -> Vec<O
     let mut topics: Vec<OwnTopic> = names.map(|name| OwnTopic::new(name, app)).collect();
     topics.sort();
     topics.dedup();
+    within(COMMITTED_BYTES_MAX, topics)
+}
+
+/// As many as may be committed: brokers take 4096 bytes of text beside an offset, by default, and others need some of it.
+fn within(bytes_max: usize, mut topics: Vec<OwnTopic>) -> Vec<OwnTopic> {
+    let mut bytes = 0;
+    let fit = topics.iter().take_while(|topic| {
+        bytes += topic.key.len() + ENTRY_BYTES;
+        bytes <= bytes_max
+    });
+    let fit = fit.count();
+    if let Some(first) = topics.get(fit) {
+        tracing::warn!(topic = %first.name, left_out = topics.len() - fit,
+            "too many internal topics in one sub-topology: from this one on nobody misses them when they are deleted");
+    }
+    topics.truncate(fit);
     topics
 }
 
@@ -111,6 +132,21 @@ mod tests {
             let now = now.map(info);
             assert_eq!(fate(&topic, committed, now.as_ref()), expected, "{now:?}");
         }
+    }
+
+    #[test]
+    fn no_more_topics_are_committed_than_fit_beside_an_offset() {
+        let topics = |count| {
+            let name = |n| format!("app-some-long-name-of-a-store-{n:02}-changelog").into();
+            within(COMMITTED_BYTES_MAX, (0..count).map(|n| OwnTopic::new(name(n), "app")).collect())
+        };
+        assert_eq!(topics(30).len(), 30);
+        let all = topics(90);
+        let metadata = thalweg_txn::OffsetMetadata {
+            partition_time: thalweg_connectors::Timestamp(0),
+            processor: all.iter().map(|topic| (topic.key.to_string(), 0)).collect(),
+        };
+        assert!((2000..2900).contains(&metadata.encode().len()), "{}", metadata.encode().len());
     }
 
     /// It is stored: another one would make every topic look like another one.
