@@ -149,6 +149,11 @@ impl KafkaProducer {
 
     fn heed_loss(&mut self, lost: Delivery) -> PortError {
         let Delivery { topic, partition, bytes, failure } = lost;
+        if matches!(failure.code, code::PURGED_IN_QUEUE | code::PURGED_IN_FLIGHT)
+            && let Some(cause) = self.given_up()
+        {
+            return cause;
+        }
         let kind = match (self.state, kind(failure.code)) {
             // It would be refused again.
             (ProducerState::Open, PortErrorKind::Refused) => PortErrorKind::Refused,
@@ -169,6 +174,23 @@ impl KafkaProducer {
                      records, or set producer.batch.size to less";
         }
         PortError::new(kind, what).caused_by(failure)
+    }
+
+    /// Why librdkafka has given up the open transaction, and thrown away what was to be sent in it.
+    fn given_up(&mut self) -> Option<PortError> {
+        if self.state != ProducerState::Open {
+            return None;
+        }
+        // It refuses to begin another one, and says why; nothing else comes of it.
+        let cause = self.client.begin_transaction().err().filter(|failure| failure.abort)?;
+        (self.tainted, self.state) = (true, ProducerState::Failed);
+        let kind = match is_authorization(cause.code) {
+            // It would be refused again.
+            true => PortErrorKind::Fatal,
+            false => PortErrorKind::Abortable,
+        };
+        let refused = self.client.take_refused().map_or(String::new(), |why| format!(" ({why})"));
+        Some(failed_as(kind, format!("write with {}{refused}", self.who()), cause))
     }
 
     /// Tells the offsets of what was written since they were last told.

@@ -21,8 +21,9 @@ use crate::broker;
 /// Nothing that is waited for takes as long on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An application with topics of its own, on the broker of all tests.
+/// An application with topics of its own.
 pub(crate) struct App {
+    bootstrap: String,
     pub(crate) id: String,
     pub(crate) partitions: i32,
     /// For the clients, by Kafka's names.
@@ -31,10 +32,16 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// One that has no topics yet.
+    /// One that has no topics yet, on the broker of all tests.
     pub(crate) fn new(name: &str) -> Self {
-        let id = format!("{name}-{}", std::process::id());
-        let mut app = Self { id, partitions: 2, settings: BTreeMap::new(), state: None };
+        Self::on(broker::address(), name)
+    }
+
+    /// The same on another broker.
+    pub(crate) fn on(bootstrap: &str, name: &str) -> Self {
+        let (bootstrap, id) = (bootstrap.to_owned(), format!("{name}-{}", std::process::id()));
+        let settings = BTreeMap::new();
+        let mut app = Self { bootstrap, id, partitions: 2, settings, state: None };
         app.lose_state();
         app
     }
@@ -90,7 +97,7 @@ impl App {
     }
 
     pub(crate) fn backend(&self) -> SharedBackend {
-        let url = format!("kafka://{}", broker::address());
+        let url = format!("kafka://{}", self.bootstrap);
         open_with(&url, Arc::new(SystemClock::new()), &self.settings).unwrap()
     }
 

@@ -8,6 +8,7 @@
 //! | `topics` | topics that are missing, deleted, or made in another way |
 //! | `lost_topics` | internal topics that were there and are not any more |
 //! | `records` | a record that its topic does not take |
+//! | `rights` | a right that is missing |
 //! | `takeover` | another producer with the same transactional id |
 #![allow(clippy::unwrap_used, reason = "a test panics on failure")]
 
@@ -20,6 +21,7 @@ mod listeners;
 mod lost_topics;
 mod own_broker;
 mod records;
+mod rights;
 #[path = "../restart/support/mod.rs"]
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod support;

@@ -1,4 +1,5 @@
-//! A broker that only this program's tests use: it is killed and started again, and listens for SASL and TLS too.
+//! A broker that only this program's tests use: it is killed and started again, listens for SASL and TLS too, and minds rights where
+//! some are given.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -76,7 +77,9 @@ fn settings(port: u16) -> String {
     let at = "127.0.0.1";
     let listeners = format!("PLAINTEXT://{at}:{port},SASL://{at}:{sasl},TLS://{at}:{tls}");
     format!(
-        "listeners={listeners},CONTROLLER://{at}:{controller}\n\
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+         allow.everyone.if.no.acl.found=true\n\
+         listeners={listeners},CONTROLLER://{at}:{controller}\n\
          advertised.listeners={listeners},CONTROLLER://{at}:{controller}\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL\n\
          sasl.enabled.mechanisms=PLAIN\n\

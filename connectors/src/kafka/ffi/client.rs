@@ -25,6 +25,8 @@ pub(super) struct Context {
     pub(super) hiccup: AtomicBool,
     /// Why a connection broke or did not come about, since a question was last answered.
     trouble: Mutex<Option<String>>,
+    /// Which partition the broker did not let into the transaction, and why.
+    refused: Mutex<Option<String>>,
     /// Requests that end a transaction, as they went out.
     pub(super) ends_sent: AtomicU32,
     /// A timestamp of zero could not be set: see `producer`.
@@ -213,6 +215,11 @@ impl Client {
         }
     }
 
+    /// Which partition the client had no right to write to in its last transaction, in librdkafka's words.
+    pub(in crate::kafka) fn take_refused(&self) -> Option<String> {
+        self.context.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Waits until a queue that was empty is so no more. What happened before the last call counts.
     pub(in crate::kafka) fn wait(&self, timeout: Duration) -> bool {
         let now = Instant::now();
@@ -275,11 +282,18 @@ unsafe extern "C" fn on_log(
     };
     let Some(context) = context else { return };
     let (client, line) = (&*context.name, line.to_string_lossy());
-    if matches!(&*facility, "FAIL" | "REQTMOUT") {
-        context.hiccup.store(true, Ordering::SeqCst);
-        // In front of it stands the name of librdkafka's thread.
-        let why = line.split_once("]: ").map_or(&*line, |(_, why)| why);
-        *context.trouble() = Some(why.to_owned());
+    // In front of it stands the name of librdkafka's thread.
+    let why = || line.split_once("]: ").map_or(&*line, |(_, why)| why).to_owned();
+    match &*facility {
+        "FAIL" | "REQTMOUT" => {
+            context.hiccup.store(true, Ordering::SeqCst);
+            *context.trouble() = Some(why());
+        }
+        // One of them is the cause; the others were not attempted.
+        "ADDPARTS" if line.contains("authorization failed") => {
+            *context.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why());
+        }
+        _ => {}
     }
     match level {
         ..=4 => tracing::warn!(client, %facility, "{line}"),
