@@ -21,6 +21,8 @@ pub enum Optimization {
     ReuseSourceTopics,
     /// Groupings of one re-keyed stream share a repartition topic.
     MergeRepartitionTopics,
+    /// A stream that is joined with itself keeps its records once.
+    SingleStoreSelfJoins,
 }
 
 /// Options of [`build_with`](crate::StreamsBuilder::build_with). The defaults are Kafka Streams'.

@@ -6,6 +6,7 @@
 
 mod node;
 mod optimize;
+mod self_join;
 mod sources;
 mod write;
 
@@ -20,7 +21,7 @@ use crate::config::BuildConfig;
 use crate::error::BuildError;
 use crate::serdes::Unknown;
 
-pub(crate) use node::{Effect, NodeSpec, RepartitionRole, SourceRole};
+pub(crate) use node::{Effect, JoinRole, NodeSpec, RepartitionRole, SourceRole};
 pub(crate) use write::Writer;
 
 use node::GraphNode;

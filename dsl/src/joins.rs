@@ -8,7 +8,6 @@ use crate::marker::{Keys, KeysInPlace};
 use crate::nodes::join_table::{Unmatched, table_join};
 use crate::options::Joined;
 use crate::place::Place;
-use crate::repartition::{Repartition, prefix};
 use crate::stream::KStream;
 use crate::table::KTable;
 
@@ -129,7 +128,8 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         unmatched: Unmatched,
         join: impl Fn(&K, &V, Option<&T>) -> Result<W, BoxError> + Send + Sync + 'static,
     ) -> KStream<K, W> {
-        let place = self.in_place(&options);
+        let name = options.name.given().map(ToString::to_string);
+        let place = self.place.in_place(name, options.serdes.clone());
         let graph = &place.graph;
         let sources = place.sources_with(&table.place.sources);
         graph.copartition(sources.iter().copied());
@@ -147,27 +147,5 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         let serdes = options.serdes.or(&place.serdes).key_only();
         let joined = place.then(spec, serdes);
         KStream::at(Place { sources, ..joined })
-    }
-
-    /// This stream with its keys in place, for a join. A repartition topic under the stream's own generated name is made once and
-    /// used by all its joins.
-    #[track_caller]
-    fn in_place(&self, options: &Joined<K, V>) -> Place<K, V> {
-        let (place, graph) = (&self.place, &self.place.graph);
-        if !place.must_repartition {
-            return place.clone();
-        }
-        let own = graph.node_name(place.node);
-        let prefix = prefix(&options.name, || own.clone());
-        let serdes = options.serdes.clone().or(&place.serdes);
-        let repartition = Repartition::of(graph, &prefix, serdes.clone());
-        match graph.join_repartition(place.node) {
-            Some(node) if prefix == own => Place::source(graph.clone(), node, serdes),
-            _ => {
-                let behind = repartition.add_behind(place.node);
-                graph.set_join_repartition(place.node, behind.node);
-                behind
-            }
-        }
     }
 }

@@ -51,6 +51,7 @@ mod graph;
 mod grouped;
 mod grouped_table;
 mod grouping;
+mod join_windows;
 mod joins;
 mod marker;
 mod name;
@@ -62,6 +63,7 @@ mod serdes;
 mod session_windows;
 mod sessions_grouped;
 mod stream;
+mod stream_joins;
 mod table;
 mod table_joins;
 mod table_ops;
@@ -79,11 +81,12 @@ pub use emit::EmitStrategy;
 pub use error::BuildError;
 pub use grouped::KGroupedStream;
 pub use grouped_table::KGroupedTable;
+pub use join_windows::JoinWindows;
 pub use marker::{Copartitioned, Keys, KeysInPlace, Rekeyed};
 pub use name::Name;
 pub use options::{
     Consumed, Grouped, IntoGrouped, IntoMaterialized, Joined, Materialized, Produced,
-    Repartitioned, Stores, Suppressed, WhenFull,
+    Repartitioned, Stores, StreamJoined, Suppressed, WhenFull,
 };
 pub use session_windows::{SessionWindowedSerde, SessionWindows};
 pub use sessions_grouped::SessionWindowedStream;

@@ -118,6 +118,29 @@ impl<K: Datum, V: Datum> Repartition<K, V> {
     }
 }
 
+impl<K: Datum, V: Datum> Place<K, V> {
+    /// This place with its keys in place, for a join: behind a repartition topic if a key was changed upstream. One under the stream's
+    /// own generated name is made once and used by all its joins.
+    #[track_caller]
+    pub(crate) fn in_place(&self, name: Option<String>, serdes: Known<K, V>) -> Self {
+        if !self.must_repartition {
+            return self.clone();
+        }
+        let (graph, own) = (&self.graph, self.graph.node_name(self.node));
+        let prefix = name.unwrap_or_else(|| own.clone());
+        let serdes = serdes.or(&self.serdes);
+        let repartition = Repartition::of(graph, &prefix, serdes.clone());
+        match graph.join_repartition(self.node) {
+            Some(node) if prefix == own => Place::source(graph.clone(), node, serdes),
+            _ => {
+                let behind = repartition.add_behind(self.node);
+                graph.set_join_repartition(self.node, behind.node);
+                behind
+            }
+        }
+    }
+}
+
 /// Is this a name of the form `KSTREAM…-0123456789`?
 fn is_generated(prefix: &str) -> bool {
     let Some((head, number)) = prefix.rsplit_once('-') else { return false };

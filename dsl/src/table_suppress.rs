@@ -27,7 +27,7 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KTable<K, V> {
     /// # use std::time::Duration;
     /// # use thalweg::*;
     /// let clicks = Topic::<String, String>::new("clicks");
-    /// let totals = Topic::with("totals", TimeWindowedSerde::new(Utf8, Duration::from_millis(10)), Nullable::new(I64Be));
+    /// let totals = Topic::<Windowed<String>, _>::with("totals", TimeWindowedSerde::new(Utf8, Duration::from_millis(10)), Nullable::new(I64Be));
     ///
     /// let builder = StreamsBuilder::new();
     /// builder

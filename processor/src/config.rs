@@ -37,6 +37,8 @@ pub enum TimestampPolicy {
 /// | a session that ended exactly gap and grace ago | can still be read, so that a record that is not late joins it | is out of retention: the record starts a session over it, and a count goes down |
 /// | a session of one instant that a further record of that instant joins | the old row is told to tables below | is not told, so that their sums count it twice |
 /// | windows and sessions that are told when they close | are told before the record that closes them moves the store's retention | are told behind it: some are lost when stream time jumps |
+/// | a record of a left or outer join that was given up for lack of a partner | meets none any more | meets a late one all the same, so that it makes two results |
+/// | a late record of a left or outer join that lacks a partner | waits for the grace period like others | makes its result at once |
 /// | headers of updates of sessions, without record cache | those of the record | none |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -1,5 +1,7 @@
 //! What a node is given when it is made: its stores, and whose it is.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Semantics;
@@ -14,6 +16,8 @@ pub struct Setup<'a> {
     pub(crate) task: TaskId,
     pub(crate) config: &'a crate::config::TaskConfig,
     pub(crate) stores: Vec<(LocalStore, &'a StoreDef)>,
+    /// What the nodes of the task share beside their stores.
+    pub(crate) shared: &'a mut BTreeMap<Arc<str>, Arc<dyn Any + Send + Sync>>,
     pub(crate) flush_owners: &'a mut Vec<(LocalStore, NodeIx)>,
 }
 
@@ -41,6 +45,17 @@ impl Setup<'_> {
         let (local, _) = self.find(&decl.def().name)?;
         self.flush_owners.push((local, self.node));
         Ok(handle)
+    }
+
+    /// What nodes of one task share under a name; the first that asks for it makes it. One of another type under the same name takes
+    /// the place of the one before.
+    pub fn shared<T: Any + Default + Send + Sync>(&mut self, name: &Arc<str>) -> Arc<T> {
+        let known = self.shared.get(name).cloned().and_then(|any| any.downcast::<T>().ok());
+        known.unwrap_or_else(|| {
+            let made = Arc::new(T::default());
+            self.shared.insert(Arc::clone(name), Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+            made
+        })
     }
 
     /// The definition of a connected store, by name.

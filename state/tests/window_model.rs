@@ -97,7 +97,8 @@ impl Model {
     }
 
     fn readable(&self) -> impl Iterator<Item = (Vec<u8>, i64, Vec<u8>)> {
-        let above_ms = self.observed_ms - self.spec.retention_ms;
+        let one_more = i64::from(self.spec.time_index && !self.spec.exact_expiry);
+        let above_ms = self.observed_ms - self.spec.retention_ms - one_more;
         let readable =
             self.entries.iter().filter(move |((_, start_ms, _), _)| *start_ms > above_ms);
         readable.map(|((key, start_ms, _), value)| (key.clone(), *start_ms, value.clone()))

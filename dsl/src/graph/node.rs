@@ -24,6 +24,14 @@ pub(crate) struct NodeSpec {
     pub(super) named_without_number: bool,
     pub(super) grace_ms: Option<i64>,
     pub(super) joins_null_keys: bool,
+    pub(super) join: Option<JoinRole>,
+}
+
+/// A stream-stream join, whose sides may turn out to be one stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JoinRole {
+    /// The node that keeps the records of the right side: needless then.
+    pub(crate) other: NodeId,
 }
 
 /// What a node does to a stream, as far as an optimizer must know.
@@ -83,6 +91,7 @@ impl NodeSpec {
             named_without_number: false,
             grace_ms: None,
             joins_null_keys: false,
+            join: None,
         }
     }
 
@@ -155,6 +164,13 @@ impl NodeSpec {
         self
     }
 
+    /// Makes it a stream-stream join, whose sides may turn out to be one stream.
+    #[must_use]
+    pub(crate) fn join(mut self, role: JoinRole) -> Self {
+        self.join = Some(role);
+        self
+    }
+
     /// The name of the source inside, where it is not the node's name.
     #[must_use]
     pub(crate) fn source_name(mut self, name: impl Into<String>) -> Self {
@@ -178,6 +194,9 @@ pub(super) struct GraphNode {
     pub(super) named_without_number: bool,
     pub(super) grace_ms: Option<i64>,
     pub(super) joins_null_keys: bool,
+    pub(super) join: Option<JoinRole>,
+    /// A join over one store, because both sides are one stream.
+    pub(super) self_join: bool,
     /// Taken when it is written.
     pub(super) write: Option<Write>,
 }
@@ -198,6 +217,8 @@ impl GraphNode {
             named_without_number: spec.named_without_number,
             grace_ms: spec.grace_ms,
             joins_null_keys: spec.joins_null_keys,
+            join: spec.join,
+            self_join: false,
             write: Some(spec.write),
         }
     }

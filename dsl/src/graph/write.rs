@@ -20,6 +20,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) parents: &'a [&'a str],
     /// The names of its parts, of a repartition node.
     pub(crate) repartition: Option<&'a RepartitionRole>,
+    /// Is it a join whose sides are one stream, over one store?
+    pub(crate) self_join: bool,
 }
 
 impl Writer<'_> {
@@ -42,6 +44,9 @@ impl State {
             replaced.extend(self.merge_repartitions());
         }
         self.let_null_keys_through();
+        if config.optimizations.contains(&Optimization::SingleStoreSelfJoins) {
+            self.rewrite_self_joins();
+        }
         if config.explicit_names {
             let generated = std::mem::take(&mut self.generated).into_iter();
             let refused = generated.map(|(what, name)| TopologyError::GeneratedName { what, name });
@@ -110,8 +115,14 @@ impl State {
         let node = &self.nodes[i];
         let parents: Vec<&str> = node.parents.iter().map(|p| &*self.nodes[p.0].name).collect();
         let repartition = node.repartition.as_ref();
-        let mut writer =
-            Writer { topology, config, name: &node.name, parents: &parents, repartition };
+        let mut writer = Writer {
+            topology,
+            config,
+            name: &node.name,
+            parents: &parents,
+            repartition,
+            self_join: node.self_join,
+        };
         write(&mut writer)?;
         for (def, placed) in stores {
             writer.store(def, placed, &node.name)?;

@@ -7,6 +7,7 @@ mod materialized;
 mod produced;
 mod repartitioned;
 mod stores;
+mod stream_joined;
 mod suppressed;
 
 pub use consumed::Consumed;
@@ -17,6 +18,7 @@ pub use produced::Produced;
 pub(crate) use produced::Target;
 pub use repartitioned::Repartitioned;
 pub use stores::Stores;
+pub use stream_joined::StreamJoined;
 pub use suppressed::{Suppressed, WhenFull};
 
 /// Setters of the serdes that every option with a field `serdes` has.

@@ -36,6 +36,6 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
 }
 
 /// A node that hands every record on.
-pub(super) fn pass_through<K: Datum, V: Datum>() -> NodeSupplier {
+pub(crate) fn pass_through<K: Datum, V: Datum>() -> NodeSupplier {
     stateless(|record: Record<K, V>, context: &mut Context<'_>| context.forward(record))
 }

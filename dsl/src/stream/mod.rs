@@ -25,6 +25,7 @@ use crate::marker::{Copartitioned, Keys, Rekeyed};
 use crate::place::Place;
 use crate::serdes::Known;
 
+pub(crate) use merge::pass_through;
 pub(crate) use node::{look, map_values, stateless};
 pub use process_values::{FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 pub use split::{Branched, Branches, Split};

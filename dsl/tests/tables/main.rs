@@ -9,6 +9,7 @@ mod joins;
 mod names;
 mod regrouping;
 mod sessions;
+mod stream_joins;
 mod support;
 mod suppression;
 mod table_joins;

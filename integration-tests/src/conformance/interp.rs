@@ -130,6 +130,9 @@ fn build_config(settings: &Settings) -> BuildConfig {
     if settings.optimizations.reuse_source_topics {
         config = config.optimize(Optimization::ReuseSourceTopics);
     }
+    if settings.optimizations.single_store_self_join {
+        config = config.optimize(Optimization::SingleStoreSelfJoins);
+    }
     if settings.optimizations.merge_repartition_topics {
         config = config.optimize(Optimization::MergeRepartitionTopics);
     }
@@ -158,6 +161,7 @@ impl Interpreter {
             "stream_table_join" => self.joining(step),
             "table_join" => self.table_joining(step),
             "suppress" => self.suppressing(step),
+            "stream_join" => self.joining_streams(step),
             "process" | "process_values" => self.processing(step),
             other => Err(unsupported(format_args!("step `{other}`")).into()),
         }

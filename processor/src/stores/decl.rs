@@ -207,6 +207,17 @@ impl<K: 'static, V: 'static> Store<K, V, Window> {
         Self::declare(name.into(), window_shape(retention, size), false, given(key, value))
     }
 
+    /// A window store with shared serdes.
+    #[track_caller]
+    pub fn window_shared(
+        name: impl Into<Arc<str>>,
+        (retention, size): (Duration, Duration),
+        key: SharedSerde<K>,
+        value: SharedSerde<V>,
+    ) -> Self {
+        Self::declare(name.into(), window_shape(retention, size), false, StoreSerdes { key, value })
+    }
+
     /// Keeps several values of one key and start side by side.
     #[must_use]
     pub fn retain_duplicates(mut self) -> Self {

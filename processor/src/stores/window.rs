@@ -131,6 +131,30 @@ impl<K: 'static, V: 'static> View<'_, K, V, Window> {
         Ok(self.with_key(key, |view, key| view.window_read(key, start))?.map(|v| v.value))
     }
 
+    /// Appends the values of one key in windows that start from `from` to `to`, both included, with their starts and in their
+    /// order; several of one start in the order in which they were put.
+    ///
+    /// # Errors
+    /// When the key cannot be written, a value cannot be read, or the store fails.
+    pub fn values_between(
+        &mut self,
+        key: &K,
+        (from, to): (Timestamp, Timestamp),
+        values: &mut Vec<(Timestamp, V)>,
+    ) -> NodeResult {
+        self.with_key(key, |view, key| {
+            let store = &view.shared.stores[view.handle.local.0];
+            let state = &view.shared.state;
+            let mut entries =
+                state.window_range(store.ix, key, from.0, to.0, Direction::Forward)?;
+            while let Some(entry) = entries.next_entry()? {
+                let value = view.handle.serdes.value.read(Some(entry.value))?;
+                values.push((Timestamp(entry.start_ms), value));
+            }
+            Ok(())
+        })
+    }
+
     /// Sets the value of a key in a window; a value that its serde writes as null deletes it. A window out of retention is
     /// counted as a dropped record.
     ///

@@ -146,7 +146,7 @@ impl TaskSpec<'_> {
                 is_sink: matches!(def.kind, NodeKind::Sink { .. }),
             });
         }
-        let mut owners = Vec::new();
+        let (mut owners, mut shared) = (Vec::new(), BTreeMap::new());
         for &ix in self.nodes {
             let def = self.topology.node(ix);
             let (NodeKind::Processor(supplier) | NodeKind::Sink { supplier, .. }) = &def.kind
@@ -159,6 +159,7 @@ impl TaskSpec<'_> {
                 task: self.id,
                 config: &self.config,
                 stores: self.stores_of(def),
+                shared: &mut shared,
                 flush_owners: &mut owners,
             };
             let made = caught(|| supplier(&mut setup)).map_err(|m| self.panicked(def, m))?;

@@ -70,7 +70,7 @@ fn time_windows(window: &Section) -> Result<TimeWindows, Stop> {
 }
 
 /// A duration of windows. The type rules a negative one out, so that it is refused here instead of in the library.
-fn duration(window: &Section, field: &str) -> Result<Duration, Stop> {
+pub(super) fn duration(window: &Section, field: &str) -> Result<Duration, Stop> {
     let ms = window.int(field)?;
     u64::try_from(ms).map(Duration::from_millis).map_err(|_| {
         Stop::Refused(ErrorKind::IllegalParameter, format!("`{field}` is negative: {ms}"))
