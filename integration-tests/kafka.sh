@@ -15,8 +15,8 @@
 #                                        run org.apache.kafka.tools.TopicCommand --bootstrap-server HOST:PORT --list
 #   kafka.sh fetch                       download only; prints the folder of the jars
 #
-# --fast-groups lets groups and transactions notice silent members within seconds: for tests of failures. It counts for brokers
-# that this call starts.
+# --fast-groups lets groups and transactions notice silent members within seconds, and the controller a broker that was killed: for
+# tests of failures. It counts for brokers that this call starts.
 #
 # Broker i of N listens on 127.0.0.1, port P+i-1; its controller on P+100+i-1. Take P below 32000: above 32768 the system hands
 # out ports to outgoing connections.
@@ -130,7 +130,7 @@ fast_groups() {
     printf "group.$kind.%s\n" min.session.timeout.ms=1000 session.timeout.ms=3000 min.heartbeat.interval.ms=100 heartbeat.interval.ms=300
   done
   printf '%s\n' group.streams.initial.rebalance.delay.ms=0 group.streams.assignment.interval.ms=0 group.min.session.timeout.ms=1000 \
-    transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+    transaction.abort.timed.out.transaction.cleanup.interval.ms=500 broker.session.timeout.ms=3000 broker.heartbeat.interval.ms=500
 }
 
 properties() { # the settings of broker $1
