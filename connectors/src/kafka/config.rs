@@ -75,6 +75,11 @@ impl KafkaConfig {
             let timeout = options.transaction_timeout.as_millis();
             // A record that is stored after its transaction has timed out is of no use.
             delivery = delivery.min(timeout);
+            // Librdkafka may wait for ever to hear where the group's coordinator has gone: it asks again only when a connection
+            // comes or goes. Those on which nothing moves are closed in time to save the transaction.
+            given
+                .entry("connections.max.idle.ms".to_owned())
+                .or_insert_with(|| (timeout / 2).to_string());
             add(
                 &mut given,
                 &[("transactional.id", id), ("transaction.timeout.ms", &timeout.to_string())],

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use super::*;
+use crate::ports::ProducerOptions;
 
 fn from(settings: &[(&str, &str)]) -> PortResult<KafkaConfig> {
     let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -22,6 +23,23 @@ fn addresses_have_a_host_and_a_port() {
     for secret in ["canary:x@a:1", "a:1?sasl.password=canary", "canary!:1", "a:canary"] {
         assert!(!parse(secret).unwrap_err().to_string().contains("canary"), "{secret}");
     }
+}
+
+#[test]
+fn connections_that_stand_still_are_closed_in_time_to_save_a_transaction() {
+    let idle = |config: &KafkaConfig, transactional_id: Option<&str>| {
+        let given = config.for_producer(&ProducerOptions {
+            transactional_id: transactional_id.map(str::to_owned),
+            transaction_timeout: Duration::from_secs(10),
+            client_id: "app-0".into(),
+        });
+        given.get("connections.max.idle.ms").cloned()
+    };
+    let config = from(&[]).unwrap();
+    assert_eq!(idle(&config, Some("app")).unwrap(), "5000");
+    assert_eq!(idle(&config, None), None);
+    let config = from(&[("producer.connections.max.idle.ms", "7000")]).unwrap();
+    assert_eq!(idle(&config, Some("app")).unwrap(), "7000", "the user's word counts");
 }
 
 #[test]
