@@ -166,6 +166,9 @@ impl Graph {
         let newest =
             last.filter(|n| node.named_without_number && node.name.ends_with(&format!("-{n:010}")));
         name.clone_into(&mut node.name);
+        if let Some(source) = node.source_in_front {
+            state.nodes[source.0].name = format!("{name}-source");
+        }
         if let Some(number) = newest {
             state.names = number;
         }

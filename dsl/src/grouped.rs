@@ -16,7 +16,7 @@ use crate::place::Place;
 use crate::serdes::{Known, without_null};
 use crate::table::KTable;
 use crate::table_rows::AggregateRows;
-use crate::table_store::{Kept, row_store, store_name};
+use crate::table_store::{Kept, row_store, skip_a_number, store_name};
 use crate::windows::WindowedBy;
 
 /// A stream that is grouped by its key: what aggregations start from.
@@ -61,7 +61,7 @@ impl<K: Datum, V: Datum> KGroupedStream<K, V> {
     /// ```
     #[track_caller]
     pub fn count(&self, store: impl Into<Materialized<K::Inner, i64>>) -> KTable<K::Inner, i64> {
-        self.folded(store.into(), None, Count::<i64>::default(), "KSTREAM-AGGREGATE-")
+        self.counted::<i64>(store.into())
     }
 
     /// As [`count`](Self::count), in another type than `i64`.
@@ -74,7 +74,7 @@ impl<K: Datum, V: Datum> KGroupedStream<K, V> {
         C: Datum + From<i64>,
         C::Inner: TryInto<i64>,
     {
-        self.folded(store.into_materialized(), None, Count::<C>::default(), "KSTREAM-AGGREGATE-")
+        self.counted::<C>(store.into_materialized())
     }
 
     /// Joins the values of each key, two at a time: the row so far, and the next value. The first value is the first row; a null
@@ -168,6 +168,17 @@ impl<K: Datum, V: Datum> KGroupedStream<K, V> {
     /// ```
     pub fn windowed_by<W: WindowedBy<K, V>>(&self, windows: W) -> W::Stream {
         windows.over(self)
+    }
+
+    #[track_caller]
+    fn counted<C>(&self, store: Materialized<K::Inner, C::Inner>) -> KTable<K::Inner, C::Inner>
+    where
+        C: Datum + From<i64>,
+        C::Inner: TryInto<i64>,
+    {
+        let prefix = "KSTREAM-AGGREGATE-";
+        skip_a_number(&self.grouping.place.graph, &store, prefix);
+        self.folded(store, None, Count::<C>::default(), prefix)
     }
 
     /// Adds the aggregation, behind a repartition topic if the keys are not in place.

@@ -194,13 +194,14 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KGroupedTable<K, V> {
         let sink = graph.processor_name("KSTREAM-SINK-");
         let source = graph.processor_name("KSTREAM-SOURCE-");
         let (name, send_old) = (graph.processor_name(prefix), Switch::default());
-        let repartitioned = self.repartitioned(&store, sink, source);
+        let (repartitioned, is_new) = self.repartitioned(&store, sink, source);
         if self.name.given().or(materialized.name.given()).is_none() {
             graph.note_generated("repartition topic", &format!("{store}-repartition"));
         }
         let supplier = table_aggregate::<K, V, _, _>(fold, rows.clone(), send_old.clone());
         let spec = NodeSpec::processor(name, supplier)
-            .store(materialized.apply(rows.def().clone()), materialized.placed);
+            .store(materialized.apply(rows.def().clone()), materialized.placed)
+            .names_source(is_new.then_some(repartitioned));
         let serdes = Known::both(key, value);
         let place =
             Place::<K, V>::source(graph.clone(), repartitioned, Known::NONE).then(spec, serdes);
@@ -208,18 +209,18 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KGroupedTable<K, V> {
         KTable::at(place, Arc::new(AggregateRows { store: rows, send_old }), queryable)
     }
 
-    /// The repartition node in front of an aggregation.
+    /// The repartition node in front of an aggregation, and whether it was made for it.
     #[track_caller]
-    fn repartitioned(&self, store: &str, sink: String, source: String) -> NodeId {
+    fn repartitioned(&self, store: &str, sink: String, source: String) -> (NodeId, bool) {
         let graph = &self.place.graph;
         if let (Some(&node), Some(_)) = (self.repartition.get(), self.name.given()) {
             graph.add_again(self.place.node, node);
-            return node;
+            return (node, false);
         }
         let topic = format!("{}-repartition", self.name.given().map_or(store, |given| given));
         let node = graph.add(&[self.place.node], self.repartition_spec(topic, sink, source));
         let _ = self.repartition.set(node);
-        node
+        (node, true)
     }
 
     #[track_caller]
@@ -233,7 +234,11 @@ impl<K: Datum<Inner = K>, V: Datum<Inner = V>> KGroupedTable<K, V> {
         let change: SharedSerde<_> = Arc::new(ChangeSerde(value));
         let extractor = TimestampExtractor::Policy(TimestampPolicy::FailOnInvalid);
         let def = SourceDef::new(vec![internal], (key, change), extractor, None);
+        let generated = source.clone();
         NodeSpec::custom(source, move |w: &mut Writer<'_>| {
+            // With the aggregation its source was named, and the sink has the same name.
+            let given = w.name.strip_suffix("-source").filter(|_| w.name != generated);
+            let sink = given.map_or(sink, |name| format!("{name}-sink"));
             w.topology.add_internal_topic(&topic, InternalTopic::default())?;
             w.topology.add_sink(&sink, target, supplier, w.parents)?;
             w.topology.add_source(w.name, def).map(drop)

@@ -22,7 +22,7 @@ use crate::serdes::{Known, without_null};
 use crate::session_windows::{SessionWindowedSerde, SessionWindows};
 use crate::table::KTable;
 use crate::table_rows::SessionRows;
-use crate::table_store::store_name;
+use crate::table_store::{skip_a_number, store_name};
 use crate::windows::{WindowKey, Windowed, WindowedBy, millis};
 
 /// A grouped stream cut into sessions: what aggregations by session start from.
@@ -104,7 +104,7 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> SessionWindowedStream<K, V, WK
     /// Counts the records of each session.
     #[track_caller]
     pub fn count(&self, store: impl Into<Materialized<K::Inner, i64>>) -> KTable<WK, i64> {
-        self.folded(store.into(), None, Count::<i64>::default(), "KSTREAM-AGGREGATE-")
+        self.counted::<i64>(store.into())
     }
 
     /// As [`count`](Self::count), in another type than `i64`.
@@ -117,7 +117,7 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> SessionWindowedStream<K, V, WK
         C: Datum + From<i64>,
         C::Inner: TryInto<i64>,
     {
-        self.folded(store.into_materialized(), None, Count::<C>::default(), "KSTREAM-AGGREGATE-")
+        self.counted::<C>(store.into_materialized())
     }
 
     /// Joins the values of each session, and sessions that become one: see [`KGroupedStream::reduce`].
@@ -195,6 +195,17 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> SessionWindowedStream<K, V, WK
     ) -> KTable<WK, A::Inner> {
         let fold = SessionAggregate { initial, fold, merge };
         self.folded(store.into_materialized(), None, fold, "KSTREAM-AGGREGATE-")
+    }
+
+    #[track_caller]
+    fn counted<C>(&self, store: Materialized<K::Inner, C::Inner>) -> KTable<WK, C::Inner>
+    where
+        C: Datum + From<i64>,
+        C::Inner: TryInto<i64>,
+    {
+        let prefix = "KSTREAM-AGGREGATE-";
+        skip_a_number(&self.grouping.place.graph, &store, prefix);
+        self.folded(store, None, Count::<C>::default(), prefix)
     }
 
     /// Adds the aggregation, behind a repartition topic if the keys are not in place.

@@ -30,6 +30,15 @@ pub(crate) fn store_name<K, V>(
     }
 }
 
+/// Kafka Streams generates a name too many where the stream's count is given a store without one, and keeps doing so for the sake of
+/// the names behind it.
+#[track_caller]
+pub(crate) fn skip_a_number<K, V>(graph: &Graph, materialized: &Materialized<K, V>, prefix: &str) {
+    if materialized.unnamed && materialized.name.given().is_none() {
+        graph.store_name(prefix);
+    }
+}
+
 /// A declared store, and the serdes that were settled for it.
 pub(crate) struct Kept<S, K, V> {
     pub(crate) store: S,

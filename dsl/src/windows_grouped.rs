@@ -19,7 +19,7 @@ use crate::place::Place;
 use crate::serdes::{Known, without_null};
 use crate::table::KTable;
 use crate::table_rows::WindowRows;
-use crate::table_store::{Kept, store_name, window_store};
+use crate::table_store::{Kept, skip_a_number, store_name, window_store};
 use crate::windows::{TimeWindowedSerde, TimeWindows, WindowKey, Windowed, WindowedBy};
 
 /// A grouped stream cut into windows of time: what windowed aggregations start from.
@@ -76,7 +76,7 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
     /// Counts the records of each key and window.
     #[track_caller]
     pub fn count(&self, store: impl Into<Materialized<K::Inner, i64>>) -> KTable<WK, i64> {
-        self.folded(store.into(), None, Count::<i64>::default(), "KSTREAM-AGGREGATE-")
+        self.counted::<i64>(store.into())
     }
 
     /// As [`count`](Self::count), in another type than `i64`.
@@ -89,7 +89,7 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
         C: Datum + From<i64>,
         C::Inner: TryInto<i64>,
     {
-        self.folded(store.into_materialized(), None, Count::<C>::default(), "KSTREAM-AGGREGATE-")
+        self.counted::<C>(store.into_materialized())
     }
 
     /// Joins the values of each key and window: see [`KGroupedStream::reduce`].
@@ -138,6 +138,17 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
     ) -> KTable<WK, A::Inner> {
         let fold = Aggregate::new(initial, fold);
         self.folded(store.into_materialized(), None, fold, "KSTREAM-AGGREGATE-")
+    }
+
+    #[track_caller]
+    fn counted<C>(&self, store: Materialized<K::Inner, C::Inner>) -> KTable<WK, C::Inner>
+    where
+        C: Datum + From<i64>,
+        C::Inner: TryInto<i64>,
+    {
+        let prefix = "KSTREAM-AGGREGATE-";
+        skip_a_number(&self.grouping.place.graph, &store, prefix);
+        self.folded(store, None, Count::<C>::default(), prefix)
     }
 
     /// Adds the aggregation, behind a repartition topic if the keys are not in place.

@@ -25,6 +25,7 @@ pub(crate) struct NodeSpec {
     pub(super) grace_ms: Option<i64>,
     pub(super) joins_null_keys: bool,
     pub(super) join: Option<JoinRole>,
+    pub(super) source_in_front: Option<NodeId>,
 }
 
 /// A stream-stream join, whose sides may turn out to be one stream.
@@ -92,6 +93,7 @@ impl NodeSpec {
             grace_ms: None,
             joins_null_keys: false,
             join: None,
+            source_in_front: None,
         }
     }
 
@@ -140,6 +142,13 @@ impl NodeSpec {
     #[must_use]
     pub(crate) fn joins_null_keys(mut self, does: bool) -> Self {
         self.joins_null_keys = does;
+        self
+    }
+
+    /// When this node is named, so is the source in front of it: `NAME-source`.
+    #[must_use]
+    pub(crate) fn names_source(mut self, source: Option<NodeId>) -> Self {
+        self.source_in_front = source;
         self
     }
 
@@ -197,6 +206,7 @@ pub(super) struct GraphNode {
     pub(super) join: Option<JoinRole>,
     /// A join over one store, because both sides are one stream.
     pub(super) self_join: bool,
+    pub(super) source_in_front: Option<NodeId>,
     /// Taken when it is written.
     pub(super) write: Option<Write>,
 }
@@ -219,6 +229,7 @@ impl GraphNode {
             joins_null_keys: spec.joins_null_keys,
             join: spec.join,
             self_join: false,
+            source_in_front: spec.source_in_front,
             write: Some(spec.write),
         }
     }

@@ -29,6 +29,8 @@ pub struct Materialized<K, V> {
     /// Do updates wait in the record cache?
     pub(crate) cached: bool,
     pub(crate) retention: Option<Duration>,
+    /// Does it stand for an object of Java that has no name?
+    pub(crate) unnamed: bool,
 }
 
 serde_setters!(Materialized);
@@ -44,6 +46,7 @@ impl<K, V> Materialized<K, V> {
             changelog: Some(BTreeMap::new()),
             cached: true,
             retention: None,
+            unnamed: false,
         }
     }
 
@@ -52,9 +55,15 @@ impl<K, V> Materialized<K, V> {
         Self { serdes: Known::both(Arc::new(key), Arc::new(value)), ..Self::named(name) }
     }
 
-    /// With the name that Kafka Streams would generate.
+    /// With the name that Kafka Streams would generate, as it does where a Java program passes no `Materialized`.
     pub fn kafka_generated() -> Self {
         Self::named(Name::kafka_generated())
+    }
+
+    /// With the name that Kafka Streams would generate where a Java program passes a `Materialized` without a name, such as
+    /// `Materialized.with(key, value)`: generated names behind a `count` have higher numbers then.
+    pub fn kafka_unnamed() -> Self {
+        Self { unnamed: true, ..Self::kafka_generated() }
     }
 
     /// Keeps the store in memory only: it is rebuilt from its changelog at each start.
@@ -120,6 +129,7 @@ impl<K, V> Clone for Materialized<K, V> {
             changelog: self.changelog.clone(),
             cached: self.cached,
             retention: self.retention,
+            unnamed: self.unnamed,
         }
     }
 }

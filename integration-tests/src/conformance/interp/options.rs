@@ -65,11 +65,15 @@ pub(super) fn materialized(
     step: &Section,
     default_value: Option<SerdeSpec>,
 ) -> Result<Materialized<Value, Value>, Fault> {
-    let mut store = Materialized::kafka_generated();
+    let section = step.section_opt("mat")?;
+    let mut store = match section {
+        Some(_) => Materialized::kafka_unnamed(),
+        None => Materialized::kafka_generated(),
+    };
     if let Some(value) = default_value {
         store = store.value_serde(value);
     }
-    let Some(section) = step.section_opt("mat")? else {
+    let Some(section) = section else {
         return Ok(store);
     };
     for missing in ["versioned_history_ms", "plain_kv", "plain_window"] {
