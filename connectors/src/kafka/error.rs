@@ -2,11 +2,13 @@
 
 use std::fmt::Display;
 
+use kafka_protocol::ResponseError;
+
 use super::ffi::{Code, Failure, code};
 use crate::ports::{PortError, PortErrorKind};
 
-/// What a code means for a call that changes nothing, or that may be made again.
-pub(super) const fn kind(code: Code) -> PortErrorKind {
+/// What a code means for a call that changes nothing, or that may be made again. What Kafka's own clients try again is tried again.
+pub(super) fn kind(code: Code) -> PortErrorKind {
     match code {
         code::TIMED_OUT
         | code::MESSAGE_TIMED_OUT
@@ -46,7 +48,10 @@ pub(super) const fn kind(code: Code) -> PortErrorKind {
         | code::FENCED
         | code::PRODUCER_FENCED
         | code::INVALID_PRODUCER_EPOCH => PortErrorKind::Fenced,
-        _ => PortErrorKind::Fatal,
+        code => match i16::try_from(code).ok().and_then(ResponseError::try_from_code) {
+            Some(error) if error.is_retriable() => PortErrorKind::Retriable,
+            _ => PortErrorKind::Fatal,
+        },
     }
 }
 
@@ -55,7 +60,7 @@ const FENCED_MEMBER_EPOCH: Code = 110;
 const STALE_MEMBER_EPOCH: Code = 113;
 
 /// May this go away by itself, with librdkafka trying on?
-pub(super) const fn is_passing(code: Code) -> bool {
+pub(super) fn is_passing(code: Code) -> bool {
     matches!(kind(code), PortErrorKind::Retriable)
 }
 
@@ -96,4 +101,27 @@ pub(super) fn failed(attempt: impl Display, failure: Failure) -> PortError {
 /// A failed attempt, of another kind than its code says.
 pub(super) fn failed_as(kind: PortErrorKind, attempt: impl Display, failure: Failure) -> PortError {
     PortError::new(kind, format!("cannot {attempt}{}", hint(&failure))).caused_by(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_broker_says_while_its_leaders_change_is_tried_again() {
+        // REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS and its after-append, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+        // OFFSET_NOT_AVAILABLE, THROTTLING_QUOTA_EXCEEDED
+        for code in [7, 19, 20, 56, 74, 75, 78, 89] {
+            assert_eq!(kind(code), PortErrorKind::Retriable, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_pass_is_not_tried_again() {
+        // TOPIC_AUTHORIZATION_FAILED, SECURITY_DISABLED, and codes that nobody knows
+        for code in [29, 54, 9999, 1 << 20, -1000] {
+            assert_eq!(kind(code), PortErrorKind::Fatal, "{code}");
+        }
+        assert_eq!(kind(code::PRODUCER_FENCED), PortErrorKind::Fenced);
+    }
 }
