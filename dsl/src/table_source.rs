@@ -53,15 +53,15 @@ impl Rows {
 }
 
 /// What a source table is made of, whatever feeds it.
-struct Begun<K, V> {
+pub(crate) struct Begun<K, V> {
     rows: Rows,
-    handle: SourceRows<K, V>,
+    pub(crate) handle: SourceRows<K, V>,
     serdes: Known<K, V>,
-    queryable: Option<Arc<str>>,
+    pub(crate) queryable: Option<Arc<str>>,
 }
 
 #[track_caller]
-fn begin<K: Datum, V: Datum>(
+pub(crate) fn begin<K: Datum, V: Datum>(
     graph: &Graph,
     store_prefix: &str,
     materialized: &Materialized<K, V>,
@@ -97,7 +97,7 @@ fn declared<T: Datum>(value: &T::Opt) -> Option<Cow<'_, T>> {
 }
 
 /// The extractor, for records that may be null; one that its types cannot express keeps its own time.
-fn nullable<K: Datum, V: Datum>(
+pub(crate) fn nullable<K: Datum, V: Datum>(
     extractor: TimestampExtractor<K, V>,
 ) -> TimestampExtractor<K::Opt, V::Opt> {
     match extractor {
@@ -112,6 +112,16 @@ fn nullable<K: Datum, V: Datum>(
             }))
         }
     }
+}
+
+/// The topic of a table; a second one is noted as a mistake.
+#[track_caller]
+pub(crate) fn one_topic<K, V>(graph: &Graph, input: &Consumed<K, V>) -> Arc<str> {
+    if input.topics.len() > 1 {
+        let what = format!("a table is read from one topic, not also from `{}`", input.topics[1]);
+        graph.error(TopologyError::IllegalArgument(what));
+    }
+    Arc::clone(&input.topics[0])
 }
 
 impl StreamsBuilder {
@@ -139,19 +149,14 @@ impl StreamsBuilder {
     ) -> KTable<K::Inner, V::Inner> {
         let (input, materialized) = (input.into(), store.into());
         let graph = &self.graph;
-        let topic = &input.topics[0];
-        if input.topics.len() > 1 {
-            let what =
-                format!("a table is read from one topic, not also from `{}`", input.topics[1]);
-            graph.error(TopologyError::IllegalArgument(what));
-        }
+        let topic = one_topic(graph, &input);
         // the numbers of generated names: first the store's, then the source's, then the table's
         let begun = begin(graph, &format!("{topic}-"), &materialized, &input.serdes.without_null());
         let source = graph.suffixed_or(input.name.as_ref(), "-source", "KSTREAM-SOURCE-");
         let name = graph.name_or(input.name.as_ref(), "KTABLE-SOURCE-");
         let key = with_null::<K>(graph.key_serde(input.serdes.key, &source));
         let value = with_null::<V>(graph.value_serde(input.serdes.value, &source));
-        let topic = TopicRef::External(Arc::clone(topic));
+        let topic = TopicRef::External(topic);
         let extractor = nullable(input.extractor);
         let def = SourceDef::new(vec![topic.clone()], (key, value), extractor, input.offset_reset);
         let Begun { rows, handle, serdes, queryable } = begun;

@@ -6,8 +6,10 @@ use indexmap::IndexMap;
 use thalweg_connectors::{NewRecord, PortError, PortErrorKind, PortResult, Producer, TopicSlot};
 use thalweg_txn::Committer;
 
+use crate::context::Shared;
 use crate::drops::DropLog;
 use crate::error::{NodeError, NodeResult, TaskError};
+use crate::globals::Globals;
 
 /// A topic as the producer knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +29,22 @@ pub struct Collector {
     /// Bytes of keys, values and headers in what is open.
     open_bytes: usize,
     pub(crate) drops: DropLog,
+    /// The worker's global stores: all that its tasks do has this at hand.
+    pub(crate) globals: Option<Box<Globals>>,
 }
 
 impl Collector {
     /// Joins a producer and the protocol it is committed by.
     pub fn new(producer: Box<dyn Producer>, committer: Committer) -> Self {
         let topics = IndexMap::with_hasher(foldhash::fast::FixedState::with_seed(0));
-        Self { producer, committer, topics, sent: 0, open_bytes: 0, drops: DropLog::default() }
+        let drops = DropLog::default();
+        Self { producer, committer, topics, sent: 0, open_bytes: 0, drops, globals: None }
+    }
+
+    /// The global stores, opened for reading.
+    pub(crate) fn global_stores(&mut self) -> (&mut Shared, &mut Self) {
+        let globals = self.globals.as_mut();
+        globals.expect("tasks begin when the global stores are there").lend()
     }
 
     /// Resolves a topic by its full name.

@@ -60,6 +60,9 @@ pub struct TaskConfig {
     pub on_deserialization_error: OnError,
     /// `processing.exception.handler`.
     pub on_processing_error: OnError,
+    /// `processing.exception.handler.global.enabled`: is the processing handler asked about the processors of global stores, too? Default
+    /// `false`, as in Kafka Streams: a global store that misses a record is wrong for all tasks, so that the application stops.
+    pub processing_handler_covers_globals: bool,
     /// `production.exception.handler`: asked about values that their serde cannot write, and records that the producer refuses for
     /// what they are, such as too large. A value of a type that is not the serde's is a mistake of the program, and fails the
     /// node that forwarded it.
@@ -96,6 +99,7 @@ impl TaskConfig {
             application_id: application_id.into(),
             on_deserialization_error: OnError::Fail,
             on_processing_error: OnError::Fail,
+            processing_handler_covers_globals: false,
             on_production_error: OnError::Fail,
             dead_letter_topic: None,
             timestamp_policy: TimestampPolicy::FailOnInvalid,

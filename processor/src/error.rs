@@ -172,6 +172,12 @@ pub enum UsageError {
         /// What they may count for.
         bytes_max: usize,
     },
+    /// A processor wanted to change a global store, which only the nodes that fill it may do.
+    #[error("the global store `{store}` can only be read by other processors than its own")]
+    ReadOnlyStore {
+        /// The store.
+        store: String,
+    },
     /// A punctuation interval below 1 ms.
     #[error("a punctuation interval is at least 1 ms")]
     ZeroInterval,
@@ -233,6 +239,13 @@ pub enum TaskError {
         /// The panic's message.
         message: String,
     },
+    /// The global stores could not be brought up to date.
+    #[error("the global stores cannot follow their topics")]
+    Global {
+        /// Why.
+        #[source]
+        source: Box<TaskError>,
+    },
     /// A backend failed.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -283,6 +296,7 @@ impl TaskError {
             | Self::InvalidTimestamp { .. }
             | Self::Processing { .. }
             | Self::Panicked { .. } => ErrorClass::User,
+            Self::Global { source } => source.class(),
             Self::Port(e) => port_class(e.kind()),
             Self::LostTopic(_) | Self::TakenOver { .. } => ErrorClass::Fatal,
             Self::State(e) => state_class(e.class()),

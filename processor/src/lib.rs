@@ -25,6 +25,7 @@ mod context;
 mod dead_letters;
 mod drops;
 mod error;
+mod globals;
 mod group;
 mod metrics;
 mod node;

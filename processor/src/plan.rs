@@ -243,6 +243,11 @@ impl Plan {
         keeping.map(|(part, _)| part.tasks as usize).sum()
     }
 
+    /// Are there global stores?
+    pub(crate) fn has_globals(&self) -> bool {
+        self.topology.sub_topologies().iter().any(|part| part.is_global)
+    }
+
     pub(crate) fn part(&self, sub_topology: u32) -> &Part {
         &self.parts[sub_topology as usize]
     }
@@ -291,7 +296,10 @@ fn parts(
             .collect()
     };
     let part = |(own, sub): (usize, &SubTopology)| {
-        let inputs = inputs(topology, sub, application_id);
+        let inputs = match sub.is_global {
+            true => Vec::new(),
+            false => inputs(topology, sub, application_id),
+        };
         let tasks = inputs.iter().map(|i| partitions[&i.name]).max();
         let upstream = writers(&inputs, own);
         Part { inputs, tasks: tasks.unwrap_or(0), upstream, own: Vec::new() }

@@ -18,21 +18,28 @@ pub struct Setup<'a> {
     pub(crate) stores: Vec<(LocalStore, &'a StoreDef)>,
     /// What the nodes of the task share beside their stores.
     pub(crate) shared: &'a mut BTreeMap<Arc<str>, Arc<dyn Any + Send + Sync>>,
+    /// The global stores, by their places in the worker's.
+    pub(crate) globals: Vec<(LocalStore, &'a StoreDef)>,
     pub(crate) flush_owners: &'a mut Vec<(LocalStore, NodeIx)>,
 }
 
 impl Setup<'_> {
-    /// A handle on a store that is connected to this node.
+    /// A handle on a store that is connected to this node, or on a global store.
     ///
     /// # Errors
     /// When the store is not connected, or was declared as another kind.
     pub fn store<D: StoreDecl>(&mut self, decl: &D) -> Result<D::Handle, UsageError> {
-        let (local, def) = self.find(&decl.def().name)?;
+        let name = &decl.def().name;
+        let global = self.globals.iter().find(|(_, def)| def.name == *name);
+        let ((local, def), is_global) = match global {
+            Some(global) => (*global, true),
+            None => (self.find(name)?, false),
+        };
         if def.kind_name() != decl.def().kind_name() {
             let (is, wanted) = (def.kind_name(), decl.def().kind_name());
             return Err(UsageError::WrongStoreKind { store: def.name.to_string(), is, wanted });
         }
-        Ok(decl.bind(local))
+        Ok(if is_global { decl.bind_global(local) } else { decl.bind(local) })
     }
 
     /// As [`store`](Self::store); updates that leave the record cache come to this node's
@@ -75,9 +82,9 @@ impl Setup<'_> {
         Ok(def.caching && self.config.cache_max_bytes > 0)
     }
 
-    /// The definitions of all connected stores.
+    /// The definitions of all stores that it can open: the connected ones and the global ones.
     pub fn store_defs(&self) -> impl Iterator<Item = &StoreDef> {
-        self.stores.iter().map(|(_, def)| *def)
+        self.stores.iter().chain(&self.globals).map(|(_, def)| *def)
     }
 
     fn find(&self, name: &str) -> Result<(LocalStore, &StoreDef), UsageError> {

@@ -289,6 +289,18 @@ impl Task {
         at_work.map(|ix| self.graph.node_name(ix))
     }
 
+    /// Brings what was written into the engine, of a task that belongs to no transaction.
+    pub(crate) fn keep(&mut self, now: Timestamp) -> Result<(), TaskError> {
+        self.graph.shared.state.commit(&CommitFacts::new().committed_at(now.0))?;
+        self.worked = false;
+        Ok(())
+    }
+
+    /// What its nodes share.
+    pub(crate) fn shared(&mut self) -> &mut crate::context::Shared {
+        &mut self.graph.shared
+    }
+
     /// Does any of its stores have a record cache?
     pub(crate) fn is_caching(&self) -> bool {
         self.graph.shared.stores.iter().any(|store| store.cached)

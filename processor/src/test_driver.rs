@@ -261,7 +261,8 @@ impl TestDriver {
     /// How many records were dropped since the start: late, null key, undecodable and so on.
     pub fn dropped_records(&self) -> u64 {
         let now: u64 = self.tasks.iter().map(Task::dropped_records).sum();
-        self.dropped_before + now
+        let globals = self.output.globals.as_ref().map_or(0, |globals| globals.dropped_records());
+        self.dropped_before + now + globals
     }
 
     /// Drops the tasks with everything uncommitted, and starts anew from the last commit: its offsets, and its stores, kept or
@@ -270,7 +271,9 @@ impl TestDriver {
     /// # Errors
     /// Whatever the topology reports.
     pub fn restart(&mut self, state: LocalState) -> Result<(), TaskError> {
-        self.dropped_before = self.dropped_records();
+        let tasks: u64 = self.tasks.iter().map(Task::dropped_records).sum();
+        // Those of the global stores come again.
+        self.dropped_before += tasks;
         let engines: Vec<_> = self.tasks.drain(..).map(Task::into_engine).collect();
         self.has_failed = true;
         self.output = run::collector(&self.log, self.default_partitions)?;
@@ -282,6 +285,9 @@ impl TestDriver {
     /// Closes all processors.
     pub fn close(mut self) {
         self.tasks.iter_mut().for_each(Task::close);
+        if let Some(globals) = &mut self.output.globals {
+            globals.close();
+        }
     }
 
     fn partitions_of(&self, topic: &str) -> Option<i32> {

@@ -9,6 +9,7 @@
 //! | `slot` | a task in the worker's hands, and how far it is |
 //! | `identify` | whether internal topics are those that were committed with |
 //! | `open` | from assigned to running: committed offsets, engine, restore, inputs |
+//! | `global` | the global stores, filled before any task begins |
 //! | `fetch` | from the consumer to the tasks, and back-pressure |
 //! | `work` | whose turn it is to process and punctuate |
 //! | `pace` | how many records make a turn |
@@ -22,6 +23,7 @@ mod commit;
 mod ends;
 mod failure;
 mod fetch;
+mod global;
 mod identify;
 mod open;
 mod pace;
@@ -47,6 +49,7 @@ use self::pace::Pace;
 use crate::assignment::Assignment;
 use crate::collector::Collector;
 use crate::config::TaskConfig;
+use crate::globals::Globals;
 use crate::metrics::{Metrics, StreamsState};
 use crate::plan::Plan;
 use crate::restore::Restorer;
@@ -95,6 +98,8 @@ pub(crate) struct Worker {
     restorer: Restorer,
     /// The producer and its protocol; made anew after a failure.
     collector: Option<Collector>,
+    /// The global stores while there is no producer; else they are with it.
+    globals: Option<Box<Globals>>,
     slots: Slots,
     /// Whose an input partition is.
     owners: BTreeMap<TopicPartition, TaskId>,
@@ -147,6 +152,7 @@ impl Worker {
             assignment,
             restorer,
             collector: None,
+            globals: None,
             slots: Slots::new(),
             owners: BTreeMap::new(),
             topic_ids: BTreeMap::new(),
@@ -182,6 +188,11 @@ impl Worker {
         self.follow_group()?;
         // After the group: its news may cost the producer.
         self.keep_producer()?;
+        if !self.has_globals()? {
+            // No task begins before the global stores are filled.
+            let worked = self.fetch()?;
+            return Ok(if worked { Cycle::Worked } else { Cycle::Idle });
+        }
         let mut worked = self.open_waiting()?;
         worked |= self.restore()?;
         worked |= self.fetch()?;
@@ -287,6 +298,9 @@ impl Worker {
 
     fn leave(&mut self) {
         self.take_back();
+        if let Some(mut globals) = self.globals.take() {
+            globals.close();
+        }
         let all: Vec<TaskId> = self.slots.keys().copied().collect();
         if let Err(failure) = self.close_tasks(&all) {
             tracing::warn!(worker = self.index, error = %failure.error, "closing tasks failed");

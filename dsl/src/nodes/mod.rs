@@ -6,6 +6,7 @@ pub(crate) mod change_buffer;
 pub(crate) mod closing;
 pub(crate) mod dirty_keys;
 pub(crate) mod held;
+pub(crate) mod join_global;
 pub(crate) mod join_self;
 pub(crate) mod join_stream;
 pub(crate) mod join_table;

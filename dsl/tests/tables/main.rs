@@ -4,6 +4,7 @@
 mod aggregations;
 mod cache;
 mod closing;
+mod globals;
 mod headers;
 mod joins;
 mod names;

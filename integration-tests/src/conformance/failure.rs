@@ -62,6 +62,10 @@ pub(crate) fn kind_of(error: &TaskError) -> Option<ErrorKind> {
         TaskError::Deserialization { .. } => Some(ErrorKind::Undeserializable),
         TaskError::InvalidTimestamp { .. } => Some(ErrorKind::GaveUp),
         TaskError::Processing { source, .. } => root_kind(&**source),
+        TaskError::Global { source } => match kind_of(source)? {
+            ErrorKind::UserFunction => Some(ErrorKind::GlobalUserFunction),
+            other => Some(other),
+        },
         _ => None,
     }
 }

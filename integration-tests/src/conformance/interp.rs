@@ -12,10 +12,12 @@
 //! | `grouping` | grouping and windows |
 //! | `aggregating` | count, reduce, aggregate |
 //! | `joining`, `table_joining` | joins |
+//! | `globals` | global tables and stores, joins with them |
 //! | `suppressing` | suppression |
 //! | `processing` | custom processors |
 
 mod aggregating;
+mod globals;
 mod grouping;
 mod joining;
 mod options;
@@ -31,8 +33,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use thalweg::{
-    BuildConfig, KGroupedStream, KGroupedTable, KStream, KTable, Optimization, Rekeyed,
-    SessionWindowedStream, StoreType, StreamsBuilder, TimeWindowedStream,
+    BuildConfig, GlobalKTable, KGroupedStream, KGroupedTable, KStream, KTable, Optimization,
+    Rekeyed, SessionWindowedStream, StoreType, StreamsBuilder, TimeWindowedStream,
 };
 
 use super::failure::{Stop, unsupported};
@@ -49,6 +51,7 @@ pub(crate) type Table = KTable<Value, Value>;
 enum Thing {
     Stream(Stream),
     Table(Table),
+    GlobalTable(GlobalKTable<Value, Value>),
     Grouped(KGroupedStream<Value, Value>),
     GroupedTable(KGroupedTable<Value, Value>),
     Windowed(TimeWindowedStream<Value, Value, Value>),
@@ -60,6 +63,7 @@ impl Thing {
         match self {
             Self::Stream(_) => "stream",
             Self::Table(_) => "table",
+            Self::GlobalTable(_) => "global table",
             Self::Grouped(_) => "grouped stream",
             Self::GroupedTable(_) => "grouped table",
             Self::Windowed(_) => "windowed stream",
@@ -160,6 +164,7 @@ impl Interpreter {
             "count" | "reduce" | "aggregate" => self.aggregating(step),
             "stream_table_join" => self.joining(step),
             "table_join" => self.table_joining(step),
+            "global_table" | "add_global_store" | "global_join" => self.globals(step),
             "suppress" => self.suppressing(step),
             "stream_join" => self.joining_streams(step),
             "process" | "process_values" => self.processing(step),

@@ -58,6 +58,9 @@ impl Settings {
             "errors.dead.letter.queue.topic.name" => {
                 self.tasks.dead_letter_topic = Some(value.into())
             }
+            "processing.exception.handler.global.enabled" => {
+                self.tasks.processing_handler_covers_globals = value == "true";
+            }
             "default.timestamp.extractor" => self.tasks.timestamp_policy = timestamp_policy(value)?,
             "statestore.cache.max.bytes" => {
                 self.tasks.cache_max_bytes = value.parse().map_err(|_| unknown())?;

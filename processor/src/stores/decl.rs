@@ -257,6 +257,9 @@ pub trait StoreDecl: Send + Sync + 'static {
 
     /// Makes a handle on the store of one task.
     fn bind(&self, local: LocalStore) -> Self::Handle;
+
+    /// Makes a handle on a global store, for reading.
+    fn bind_global(&self, place: LocalStore) -> Self::Handle;
 }
 
 impl<K: 'static, V: 'static, S: 'static> StoreDecl for Store<K, V, S> {
@@ -267,20 +270,27 @@ impl<K: 'static, V: 'static, S: 'static> StoreDecl for Store<K, V, S> {
     }
 
     fn bind(&self, local: LocalStore) -> Handle<K, V, S> {
-        Handle { local, serdes: self.serdes.clone(), shape: PhantomData }
+        Handle { local, is_global: false, serdes: self.serdes.clone(), shape: PhantomData }
+    }
+
+    fn bind_global(&self, place: LocalStore) -> Handle<K, V, S> {
+        Handle { is_global: true, ..self.bind(place) }
     }
 }
 
 /// What a processor keeps of a store; [`Context::store`](crate::Context::store) opens it.
 pub struct Handle<K, V, S = KeyValue> {
     pub(crate) local: LocalStore,
+    /// Is it a place among the worker's global stores? Those are only read.
+    pub(crate) is_global: bool,
     pub(crate) serdes: StoreSerdes<K, V>,
     shape: PhantomData<fn() -> S>,
 }
 
 impl<K, V, S> Clone for Handle<K, V, S> {
     fn clone(&self) -> Self {
-        Self { local: self.local, serdes: self.serdes.clone(), shape: PhantomData }
+        let Self { local, is_global, .. } = *self;
+        Self { local, is_global, serdes: self.serdes.clone(), shape: PhantomData }
     }
 }
 
@@ -356,7 +366,13 @@ impl<K: 'static, V: 'static, S: 'static> StoreHandle for Handle<K, V, S> {
 
     #[expect(private_interfaces, reason = "sealed: only the context calls it")]
     fn view<'a>(&'a self, shared: &'a mut Shared, output: &'a mut Collector) -> View<'a, K, V, S> {
-        View { shared, output, handle: self }
+        match self.is_global {
+            true => {
+                let (shared, output) = output.global_stores();
+                View { shared, output, handle: self }
+            }
+            false => View { shared, output, handle: self },
+        }
     }
 }
 

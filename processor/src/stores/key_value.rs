@@ -45,6 +45,9 @@ impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
         timestamp: Timestamp,
         local: &mut Vec<u8>,
     ) -> NodeResult<Field> {
+        if self.handle.is_global {
+            return Err(self.read_only());
+        }
         local.clear();
         let Some(value) = value else {
             return Ok(Field::Null);
@@ -53,6 +56,12 @@ impl<K: 'static, V: 'static, S: 'static> View<'_, K, V, S> {
             encode_timestamped(timestamp.0, &[], local);
         }
         Ok(self.handle.serdes.value.write(value, local)?)
+    }
+
+    #[cold]
+    fn read_only(&self) -> NodeError {
+        let store = self.shared.stores[self.handle.local.0].name.to_string();
+        UsageError::ReadOnlyStore { store }.into()
     }
 
     fn read(&mut self, key: &[u8]) -> NodeResult<Option<Timestamped<V>>> {

@@ -160,6 +160,7 @@ impl TaskSpec<'_> {
                 config: &self.config,
                 stores: self.stores_of(def),
                 shared: &mut shared,
+                globals: self.globals(),
                 flush_owners: &mut owners,
             };
             let made = caught(|| supplier(&mut setup)).map_err(|m| self.panicked(def, m))?;
@@ -187,6 +188,15 @@ impl TaskSpec<'_> {
         node.stores.iter().filter_map(|no| Some((local(no)?, def(no)?))).collect()
     }
 
+    /// The global stores, which all nodes can read; not the nodes that fill them: for those they are stores like any other.
+    fn globals(&self) -> Vec<(LocalStore, &StoreDef)> {
+        if self.id.partition == TaskId::ALL_PARTITIONS {
+            return Vec::new();
+        }
+        let globals = self.topology.stores().filter(|entry| entry.is_global).enumerate();
+        globals.map(|(i, entry)| (LocalStore(i), &entry.def)).collect()
+    }
+
     fn build_sources(&self) -> Result<Sources, TaskError> {
         let (mut sources, mut nodes, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
         for &ix in self.nodes {
@@ -198,8 +208,9 @@ impl TaskSpec<'_> {
             let source = source.map_err(|message| self.panicked(node, message))?;
             for topic in &def.topics {
                 let topic = topic.resolve(&self.config.application_id);
-                if self.partitions.get(&topic).is_some_and(|n| self.id.partition < *n) {
-                    let tp = TopicPartition::new(topic, self.id.partition);
+                let partitions = self.partitions.get(&topic).copied().unwrap_or(0);
+                for partition in (0..partitions).filter(|p| self.id.reads(*p)) {
+                    let tp = TopicPartition::new(Arc::clone(&topic), partition);
                     inputs.push(Input::new(tp, sources.len(), source.keeps_timestamps()));
                 }
             }

@@ -11,6 +11,7 @@ use super::log::SentRecord;
 use super::{Recorder, SharedLog, TestDriver, lock, refused};
 use crate::collector::Collector;
 use crate::error::TaskError;
+use crate::globals::Globals;
 use crate::task::{Task, TaskSpec};
 use crate::topology::{NodeIx, StoreNo, TaskId, TopicRef};
 
@@ -70,10 +71,16 @@ impl TestDriver {
 
     /// Makes the tasks, on these engines or on fresh ones, and brings them to where the last commit was.
     pub(super) fn open(&mut self, engines: Option<Vec<Box<dyn Engine>>>) -> Result<(), TaskError> {
-        let partitions = self.inputs();
+        self.open_globals()?;
+        let mut partitions = self.inputs();
+        let globals = self.global_inputs();
+        partitions.retain(|topic, _| !globals.iter().any(|tp| tp.topic == *topic));
         let count = partitions.values().copied().max().unwrap_or(1);
-        let nodes: Vec<_> = (0..self.topology.nodes().len() as u32).map(NodeIx).collect();
-        let stores: Vec<_> = (0..self.topology.stores().len() as u32).map(StoreNo).collect();
+        let parts = || self.topology.sub_topologies().iter().filter(|part| !part.is_global);
+        let mut nodes: Vec<NodeIx> = parts().flat_map(|part| part.nodes.clone()).collect();
+        let mut stores: Vec<StoreNo> = parts().flat_map(|part| part.stores.clone()).collect();
+        nodes.sort_unstable();
+        stores.sort_unstable();
         let mut engines = engines.unwrap_or_default().into_iter();
         for partition in 0..count {
             let engine = match engines.next() {
@@ -95,6 +102,33 @@ impl TestDriver {
             self.tasks.push(task);
         }
         Ok(())
+    }
+
+    /// Fills the global stores with what their topics hold.
+    fn open_globals(&mut self) -> Result<(), TaskError> {
+        let built = Globals::build(&self.topology, &self.config, &self.inputs())?;
+        let Some(mut globals) = built else { return Ok(()) };
+        globals.begin(&BTreeMap::new(), BTreeMap::new(), self.now)?;
+        self.output.globals = Some(globals);
+        self.follow_globals()
+    }
+
+    fn global_inputs(&self) -> Vec<TopicPartition> {
+        self.output.globals.as_ref().map_or_else(Vec::new, |globals| globals.inputs())
+    }
+
+    /// Brings what is new in their topics into the global stores.
+    fn follow_globals(&mut self) -> Result<(), TaskError> {
+        let Some(globals) = &mut self.output.globals else { return Ok(()) };
+        let log = lock(&self.log);
+        let fetched: Vec<_> =
+            globals.positions().filter_map(|(tp, at)| log.fetch(tp, at)).collect();
+        drop(log);
+        for records in fetched {
+            let foreign = globals.add(records);
+            debug_assert!(foreign.is_ok(), "global stores are fed their own topics only");
+        }
+        globals.process(self.now).map(drop)
     }
 
     /// Commits what processors did when they were initialized.
@@ -160,6 +194,7 @@ impl TestDriver {
     /// Processes, record by record, until there are none.
     fn settle(&mut self) -> Result<(), TaskError> {
         loop {
+            self.follow_globals()?;
             self.feed();
             let waiting = self.tasks.iter().position(has_records);
             let Some(ix) = waiting else { return Ok(()) };

@@ -6,7 +6,7 @@ use thalweg_state::{Direction, KeyRange, StoreIx, values::decode_timestamped};
 use super::TestDriver;
 use crate::collector::Collector;
 use crate::error::{TaskError, UsageError};
-use crate::stores::{StoreDecl, StoreDef, StoreHandle, StoreShape};
+use crate::stores::{LocalStore, StoreDecl, StoreDef, StoreHandle, StoreShape};
 use crate::task::Task;
 
 /// An opened store: [`TestDriver::store`].
@@ -88,6 +88,11 @@ impl TestDriver {
             });
         }
         let index = usize::try_from(partition).unwrap_or(usize::MAX);
+        if let Some(place) = self.global_place(&wanted.name) {
+            let task = self.tasks.get_mut(0).ok_or_else(|| unknown(&wanted.name))?;
+            let handle = decl.bind_global(place);
+            return Ok(TestStore { task, output: &mut self.output, handle });
+        }
         let task = self.tasks.get_mut(index);
         let task = task.ok_or_else(|| unknown(&wanted.name))?;
         let local = task.local_store(&wanted.name).ok_or_else(|| unknown(&wanted.name))?;
@@ -100,6 +105,11 @@ impl TestDriver {
         let mut names: Vec<_> = stores.map(|s| s.def.name.to_string()).collect();
         names.sort();
         names
+    }
+
+    /// The place of a global store among the global stores.
+    fn global_place(&mut self, name: &str) -> Option<LocalStore> {
+        self.output.globals.as_mut()?.task().local_store(name)
     }
 
     /// The definition of a store: its shape and its serdes.
@@ -120,7 +130,8 @@ impl TestDriver {
         let def = self.store_def(name).map_err(misuse)?;
         let (shape, timestamped) = (def.shape, def.timestamped);
         let mut entries = Vec::new();
-        for task in &mut self.tasks {
+        let globals = self.output.globals.as_mut().map(|globals| globals.task());
+        for task in self.tasks.iter_mut().chain(globals) {
             let partition = task.id().partition;
             let Some(ix) = task.state().store_ix(name) else {
                 continue;

@@ -150,7 +150,12 @@ impl TopologyBuilder {
             }
             Entry::Vacant(entry) => {
                 let index = entry.index();
-                entry.insert(StoreEntry { def, nodes: Vec::new(), source_as_changelog: None });
+                entry.insert(StoreEntry {
+                    def,
+                    nodes: Vec::new(),
+                    source_as_changelog: None,
+                    is_global: false,
+                });
                 index
             }
         };
@@ -177,6 +182,10 @@ impl TopologyBuilder {
                     store: (*store).into(),
                 });
             };
+            if entry.is_global {
+                let (node, store) = (processor.into(), (*store).into());
+                return Err(TopologyError::GlobalStore { node, store });
+            }
             let unknown = || TopologyError::UnknownProcessor {
                 store: (*store).into(),
                 node: processor.into(),
@@ -192,6 +201,33 @@ impl TopologyBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Adds a store that every worker keeps whole: a source that reads all partitions of its topic, and a processor that brings the
+    /// records into it. All other processors can read the store without being connected. It has no changelog and no cache.
+    ///
+    /// # Errors
+    /// As for [`add_source`](Self::add_source), [`add_processor`](Self::add_processor) and [`add_store`](Self::add_store).
+    pub fn add_global_store(
+        &mut self,
+        (source, def): (&str, SourceDef),
+        (processor, supplier): (&str, NodeSupplier),
+        mut store: StoreDef,
+    ) -> Result<StoreNo> {
+        (store.logging, store.caching, store.persistent) = (None, false, false);
+        let name = Arc::clone(&store.name);
+        if self.has_store(&name) {
+            // refused, with both places
+            return self.add_store(store, &[]);
+        }
+        check_name(&name)?;
+        self.add_source(source, def)?;
+        self.add_processor(processor, supplier, &[source])?;
+        let no = self.add_store(store, &[processor])?;
+        if let Some(entry) = self.stores.get_mut(&name) {
+            entry.is_global = true;
+        }
+        Ok(no)
     }
 
     /// Lets a source topic serve as a store's changelog.

@@ -130,4 +130,6 @@ pub struct StoreEntry {
     pub nodes: Vec<NodeIx>,
     /// A source topic that serves as its changelog, when the optimizer chose so.
     pub source_as_changelog: Option<TopicRef>,
+    /// Is it kept whole by every worker, and read by all tasks?
+    pub is_global: bool,
 }

@@ -21,6 +21,8 @@ pub struct TopologyDescription {
 pub struct SubTopologyDescription {
     /// Its number.
     pub number: u32,
+    /// Does it fill a global store, and has no tasks?
+    pub is_global: bool,
     /// Its nodes: those with the most below them first, then by name.
     pub nodes: Vec<NodeDescription>,
 }
@@ -97,7 +99,7 @@ impl Topology {
             by_size.then_with(|| self.node(*a).name.cmp(&self.node(*b).name))
         });
         let nodes = nodes.into_iter().map(|ix| self.describe_node(self.node(ix))).collect();
-        SubTopologyDescription { number, nodes }
+        SubTopologyDescription { number, is_global: sub.is_global, nodes }
     }
 
     fn describe_node(&self, node: &NodeDef) -> NodeDescription {
@@ -191,9 +193,10 @@ impl fmt::Display for NodeDescription {
 
 impl fmt::Display for SubTopologyDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Sub-topology: {}", self.number)?;
+        let kind = if self.is_global { " for global store (will not generate tasks)" } else { "" };
+        writeln!(f, "Sub-topology: {}{kind}", self.number)?;
         self.nodes.iter().try_for_each(|node| node.fmt(f))?;
-        writeln!(f)
+        if self.is_global { Ok(()) } else { writeln!(f) }
     }
 }
 

@@ -65,6 +65,16 @@ pub enum TopologyError {
         /// The missing processor.
         node: Arc<str>,
     },
+    /// A global store that is named among the stores of a processor.
+    #[error(
+        "node `{node}` is connected to the global store `{store}`; all processors can read it as it is"
+    )]
+    GlobalStore {
+        /// The node.
+        node: Arc<str>,
+        /// The store.
+        store: Arc<str>,
+    },
     /// A topic read by two sources.
     #[error(
         "topic `{0}` is read by a source already; use that stream again instead of declaring it twice"

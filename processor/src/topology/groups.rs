@@ -14,6 +14,8 @@ pub struct SubTopology {
     pub nodes: Vec<NodeIx>,
     /// Its stores, in the order they were added.
     pub stores: Vec<StoreNo>,
+    /// Does it fill a global store? Then it has no tasks: every worker runs it for all partitions.
+    pub is_global: bool,
 }
 
 struct Sets(Vec<usize>);
@@ -54,13 +56,18 @@ pub(super) fn sub_topologies(
         let next = numbers.len();
         numbers.entry(sets.root(i)).or_insert(next);
     }
-    let mut result = vec![SubTopology { nodes: Vec::new(), stores: Vec::new() }; numbers.len()];
+    let mut result = vec![
+        SubTopology { nodes: Vec::new(), stores: Vec::new(), is_global: false };
+        numbers.len()
+    ];
     for i in 0..nodes.len() {
         result[numbers[&sets.root(i)]].nodes.push(NodeIx(i as u32));
     }
     for (no, store) in stores.values().enumerate() {
         if let Some(node) = store.nodes.first() {
-            result[numbers[&sets.root(node.0 as usize)]].stores.push(StoreNo(no as u32));
+            let part = &mut result[numbers[&sets.root(node.0 as usize)]];
+            part.stores.push(StoreNo(no as u32));
+            part.is_global |= store.is_global;
         }
     }
     result

@@ -42,6 +42,16 @@ pub struct TaskId {
     pub partition: i32,
 }
 
+impl TaskId {
+    /// Of the one that reads all partitions: that of the global stores.
+    pub(crate) const ALL_PARTITIONS: i32 = -1;
+
+    /// Does it read that partition of its topics?
+    pub(crate) fn reads(self, partition: i32) -> bool {
+        self.partition == partition || self.partition == Self::ALL_PARTITIONS
+    }
+}
+
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.subtopology, self.partition)

@@ -23,6 +23,7 @@ impl Worker {
         let polled = self.consumer.poll(timeout, records_max, &mut fetched);
         let any = !fetched.is_empty();
         for run in fetched.drain(..) {
+            let Some(run) = self.for_tasks(run) else { continue };
             let owner = self.owners.get(&run.partition);
             let Some(slot) = owner.and_then(|id| self.slots.get_mut(id)) else { continue };
             if let Some(input) = slot.inputs.iter_mut().find(|i| i.tp == run.partition) {
@@ -36,6 +37,7 @@ impl Worker {
         }
         self.fetched = fetched;
         polled.map_err(|error| self.judge_range(error))?;
+        self.follow_globals()?;
         self.balance_inputs()?;
         Ok(any)
     }

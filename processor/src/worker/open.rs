@@ -55,7 +55,9 @@ impl Worker {
             Some(collector) => Ok(collector.replace_producer(producer)?),
             None => {
                 let committer = Committer::new(self.around.config.guarantee);
-                self.collector = Some(Collector::new(producer, committer));
+                let mut collector = Collector::new(producer, committer);
+                collector.globals = self.globals.take();
+                self.collector = Some(collector);
                 Ok(())
             }
         }

@@ -97,6 +97,7 @@ impl Worker {
     pub(super) fn take_back(&mut self) {
         if let Some(mut collector) = self.collector.take() {
             collector.drops.finish(self.around.clock.now());
+            self.globals = collector.globals.take();
             let (producer, committer) = collector.parts();
             if committer.is_open()
                 && let Err(error) = committer.abort(producer)

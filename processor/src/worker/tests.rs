@@ -7,6 +7,7 @@ mod drops;
 mod ends;
 mod failures;
 mod generations;
+mod globals;
 mod group;
 mod limits;
 mod lost_topics;
