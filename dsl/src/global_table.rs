@@ -232,7 +232,8 @@ impl<K: Datum, V: Datum, M: Keys> KStream<K, V, M> {
         let name = self.place.graph.processor_name("KSTREAM-LEFTJOIN-");
         let getter = table.rows.getter();
         let supplier = global_join::<K, V, GK, T, W, _, _>(getter, select, join, unmatched);
-        let spec = NodeSpec::processor(name, supplier);
+        let spec =
+            NodeSpec::processor(name, supplier).joins_null_keys(unmatched == Unmatched::Join);
         KStream::at(self.place.then(spec, self.place.serdes.key_only()))
     }
 }

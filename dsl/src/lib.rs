@@ -47,6 +47,7 @@ mod builder;
 mod config;
 mod emit;
 mod error;
+mod foreign_joins;
 mod global_table;
 mod graph;
 mod grouped;

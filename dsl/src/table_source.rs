@@ -25,7 +25,7 @@ use crate::table_rows::SourceRows;
 use crate::table_store::{Kept, row_store};
 
 /// The rows of a table source, which are kept only if somebody needs them.
-struct Rows {
+pub(crate) struct Rows {
     def: StoreDef,
     placed: Option<StoreType>,
     materialized: Switch,
@@ -34,7 +34,11 @@ struct Rows {
 
 impl Rows {
     /// Adds the store of the node at hand, if it is needed by now. `topic`: what may serve as its changelog.
-    fn write(self, w: &mut Writer<'_>, topic: Option<TopicRef>) -> Result<(), TopologyError> {
+    pub(crate) fn write(
+        self,
+        w: &mut Writer<'_>,
+        topic: Option<TopicRef>,
+    ) -> Result<(), TopologyError> {
         if !self.materialized.is_on() {
             return Ok(());
         }
@@ -58,6 +62,13 @@ pub(crate) struct Begun<K, V> {
     pub(crate) handle: SourceRows<K, V>,
     serdes: Known<K, V>,
     pub(crate) queryable: Option<Arc<str>>,
+}
+
+impl<K, V> Begun<K, V> {
+    /// The rows' handle, the settled serdes, the name to query by, and what is to be written.
+    pub(crate) fn parts(self) -> (SourceRows<K, V>, Known<K, V>, Option<Arc<str>>, Rows) {
+        (self.handle, self.serdes, self.queryable, self.rows)
+    }
 }
 
 #[track_caller]

@@ -5,6 +5,8 @@ pub(crate) mod aggregate_fold;
 pub(crate) mod change_buffer;
 pub(crate) mod closing;
 pub(crate) mod dirty_keys;
+pub(crate) mod foreign_join;
+pub(crate) mod foreign_wire;
 pub(crate) mod held;
 pub(crate) mod join_global;
 pub(crate) mod join_self;

@@ -4,6 +4,7 @@
 mod aggregations;
 mod cache;
 mod closing;
+mod foreign_joins;
 mod globals;
 mod headers;
 mod joins;

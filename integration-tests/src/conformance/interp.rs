@@ -164,6 +164,7 @@ impl Interpreter {
             "count" | "reduce" | "aggregate" => self.aggregating(step),
             "stream_table_join" => self.joining(step),
             "table_join" => self.table_joining(step),
+            "fk_join" => self.foreign_joining(step),
             "global_table" | "add_global_store" | "global_join" => self.globals(step),
             "suppress" => self.suppressing(step),
             "stream_join" => self.joining_streams(step),

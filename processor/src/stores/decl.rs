@@ -119,6 +119,14 @@ impl<K: 'static, V: 'static, S> Store<K, V, S> {
         self
     }
 
+    /// Lets the changelog's records have the headers of the records that changed the store: as Kafka Streams does with some of its own
+    /// stores.
+    #[must_use]
+    pub fn logs_headers(mut self) -> Self {
+        self.def.logs_headers = true;
+        self
+    }
+
     /// Lets updates wait in the record cache, so that a key is logged once per commit. Off unless asked for, as in Kafka Streams'
     /// store builders.
     #[must_use]

@@ -70,6 +70,8 @@ pub struct StoreDef {
     pub logging: Option<BTreeMap<String, String>>,
     /// Do updates wait in the record cache?
     pub caching: bool,
+    /// Do its changelog's records have the headers of the records that changed it?
+    pub logs_headers: bool,
     /// Can windows or sessions be read in the order of time? It costs a second, short entry each.
     pub time_index: bool,
     /// A [`StoreSerdes`] of its types.
@@ -95,6 +97,7 @@ impl StoreDef {
             persistent: true,
             logging: Some(BTreeMap::new()),
             caching: false,
+            logs_headers: false,
             time_index: false,
             serdes: Arc::new(serdes),
             identity: Arc::new(()),

@@ -23,6 +23,7 @@ pub(crate) struct TaskStore {
     pub(crate) shape: StoreShape,
     pub(crate) timestamped: bool,
     pub(crate) cached: bool,
+    pub(crate) logs_headers: bool,
     /// Topic and partition of its changelog, resolved.
     pub(crate) changelog: Option<(TopicSlot, i32)>,
     /// The node that forwards updates leaving the cache.
@@ -73,12 +74,19 @@ impl Shared {
     ) -> NodeResult {
         let task_store = &self.stores[store.0];
         let (ix, timestamped) = (task_store.ix, task_store.timestamped);
+        let logs_headers = task_store.logs_headers;
         let changelog = task_store.changelog;
         if task_store.cached {
             return self.kv_put_cached(store, ix, key, local);
         }
         self.state.put(ix, key, local)?;
         match changelog {
+            Some((topic, partition)) if logs_headers => {
+                let timestamp = local.map_or(self.timestamp, |_| timestamp);
+                let (value, headers) = (plain(timestamped, local)?, self.headers.as_ref());
+                let record = NewRecord { key: Some(key), value, timestamp, headers };
+                output.send(topic, partition, &record)
+            }
             Some(target) => {
                 let timestamp = local.map_or(self.timestamp, |_| timestamp);
                 log(output, target, key, plain(timestamped, local)?, timestamp)

@@ -128,6 +128,7 @@ impl TaskSpec<'_> {
                 shape: def.shape,
                 timestamped: def.timestamped,
                 cached: def.caching && self.config.cache_max_bytes > 0,
+                logs_headers: def.logs_headers,
                 changelog,
                 owner: None,
             });

@@ -1,4 +1,4 @@
-//! `table_join`.
+//! `table_join`, `fk_join`.
 
 use thalweg::BoxError;
 
@@ -17,6 +17,27 @@ pub(super) fn of_rows(
 }
 
 impl Interpreter {
+    pub(super) fn foreign_joining(&self, step: Step<'_>) -> Made {
+        let section = step.section;
+        let (from, with) = (self.table(step, "from")?, self.table(step, "with")?);
+        let names = (options::name(step.name()?), options::materialized(section, None)?);
+        let (select, any) = (section.expr("key_fn")?, of_rows(section.expr("fn")?));
+        let select = move |key: &Value, row: &Value| {
+            Ok::<Value, BoxError>(select.apply([("k", key.clone()), ("v", row.clone())])?)
+        };
+        table(match section.text("type")? {
+            "inner" => {
+                let join = move |l: &Value, r: &Value| any(Some(l), Some(r));
+                from.try_fk_join(names, &with, select, join)
+            }
+            "left" => {
+                let join = move |l: &Value, r: Option<&Value>| any(Some(l), r);
+                from.try_left_fk_join(names, &with, select, join)
+            }
+            other => return Err(unsupported(format_args!("{other} foreign-key joins")).into()),
+        })
+    }
+
     pub(super) fn table_joining(&self, step: Step<'_>) -> Made {
         let section = step.section;
         let (from, with) = (self.table(step, "from")?, self.table(step, "with")?);
