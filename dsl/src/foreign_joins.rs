@@ -21,7 +21,7 @@ use crate::options::Materialized;
 use crate::place::Place;
 use crate::serdes::{Known, with_null};
 use crate::table::KTable;
-use crate::table_source::begin;
+use crate::table_source::{Begun, begin};
 
 /// Foreign-key joins: each row is joined with the row of another table whose key is made of it. A change of either row makes the
 /// joined row anew; a change of the right row reaches all left rows that name it.
@@ -217,7 +217,7 @@ fn result<K: Datum<Inner = K>, W: Datum<Inner = W>>(
     let node = names.node("-result", "OUTPUT-");
     let known = Known { key: Some(key), value: None };
     let begun = begin(names.graph, "KTABLE-FK-JOIN-OUTPUT-", materialized, &known);
-    let (handle, serdes, queryable, rows) = begun.parts();
+    let Begun { rows, handle, serdes, queryable } = begun;
     let (store, kept) = (handle.store.clone(), handle.materialized.clone());
     let supplier = table_source::<K, W::Opt>(store, kept, handle.send_old.clone());
     let spec = NodeSpec::custom(node, move |w: &mut Writer<'_>| {

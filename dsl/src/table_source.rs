@@ -58,17 +58,10 @@ impl Rows {
 
 /// What a source table is made of, whatever feeds it.
 pub(crate) struct Begun<K, V> {
-    rows: Rows,
+    pub(crate) rows: Rows,
     pub(crate) handle: SourceRows<K, V>,
-    serdes: Known<K, V>,
+    pub(crate) serdes: Known<K, V>,
     pub(crate) queryable: Option<Arc<str>>,
-}
-
-impl<K, V> Begun<K, V> {
-    /// The rows' handle, the settled serdes, the name to query by, and what is to be written.
-    pub(crate) fn parts(self) -> (SourceRows<K, V>, Known<K, V>, Option<Arc<str>>, Rows) {
-        (self.handle, self.serdes, self.queryable, self.rows)
-    }
 }
 
 #[track_caller]

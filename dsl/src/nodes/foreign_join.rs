@@ -41,6 +41,9 @@ fn hash_of<V: 'static>(serde: &SharedSerde<V>, row: Option<&V>) -> NodeResult<Op
 pub(crate) type SelectKey<K, V, FK> =
     Arc<dyn Fn(&K, &V) -> Result<Option<FK>, BoxError> + Send + Sync>;
 
+/// What is to be sent to which foreign key.
+type Message<FK> = Option<(Option<FK>, Instruction)>;
+
 /// Sends a left row's subscriptions.
 struct Subscribe<K, V, FK> {
     select: SelectKey<K, V, FK>,
@@ -66,7 +69,7 @@ impl<K: Datum, V: Datum, FK: Datum<Inner = FK>> Subscribe<K, V, FK> {
         context: &mut Context<'_>,
         key: &K,
         change: &Change<V>,
-    ) -> NodeResult<[Option<(Option<FK>, Instruction)>; 2]> {
+    ) -> NodeResult<[Message<FK>; 2]> {
         let old = self.key_of(key, change.old.as_ref())?;
         let new = self.key_of(key, change.new.as_ref())?;
         let is_known = old.is_some();
