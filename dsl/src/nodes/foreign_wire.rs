@@ -250,7 +250,7 @@ mod tests {
             let primary_key = "1".to_owned();
             let subscription = Subscription { hash, instruction, primary_key, partition };
             let mut out = Vec::new();
-            serde.write(&subscription, &mut out).unwrap();
+            assert_eq!(serde.write(&subscription, &mut out), Ok(Field::Bytes));
             assert_eq!(hex(&out), expected);
             assert_eq!(serde.read(Some(&out)).unwrap(), subscription);
         }
@@ -268,7 +268,7 @@ mod tests {
         ] {
             let response = Response { hash, row: row.map(str::to_owned), partition: None };
             let mut out = Vec::new();
-            serde.write(&response, &mut out).unwrap();
+            assert_eq!(serde.write(&response, &mut out), Ok(Field::Bytes));
             assert_eq!(hex(&out), expected);
             assert_eq!(serde.read(Some(&out)).unwrap(), response);
         }
