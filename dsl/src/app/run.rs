@@ -370,7 +370,6 @@ impl Run {
         let mut task = TaskConfig::new(course.application_id.as_str());
         task.on_deserialization_error = settings.on_deserialization_error;
         task.on_processing_error = settings.on_processing_error;
-        task.processing_handler_covers_globals = settings.processing_handler_covers_globals;
         task.on_production_error = settings.on_production_error;
         task.dead_letter_topic = settings.dead_letter_topic.as_deref().map(Into::into);
         task.timestamp_policy = settings.timestamp_policy;

@@ -233,14 +233,6 @@ pub(crate) const KEYS: &[Key] = &[
         flag: None,
     },
     Key {
-        name: "processing.exception.handler.global.enabled",
-        kind: Kind::Choice(&[word("false"), word("true")]),
-        default: Some("false"),
-        reason: "as in Kafka Streams: a global store that misses a record is wrong for all tasks",
-        doc: "whether the processing handler is asked about the processors of global stores, too",
-        flag: None,
-    },
-    Key {
         name: "processing.guarantee",
         kind: Kind::Choice(&[word("at_least_once"), words("exactly_once", &["exactly_once_v2"])]),
         default: Some("at_least_once"),

@@ -29,7 +29,6 @@ pub(crate) struct Settings {
     pub(crate) on_deserialization_error: OnError,
     pub(crate) on_processing_error: OnError,
     pub(crate) semantics: Semantics,
-    pub(crate) processing_handler_covers_globals: bool,
     pub(crate) on_production_error: OnError,
     /// `None`: nowhere.
     pub(crate) dead_letter_topic: Option<String>,
@@ -114,10 +113,6 @@ impl Settings {
                 "java" => Semantics::Java,
                 _ => Semantics::Corrected,
             },
-            processing_handler_covers_globals: choice(
-                values,
-                "processing.exception.handler.global.enabled",
-            ) == "true",
             on_production_error: handler("production.exception.handler"),
             dead_letter_topic: values
                 .contains_key("errors.dead.letter.queue.topic.name")

@@ -224,7 +224,6 @@ fn every_key_reaches_its_setting() {
         "num.stream.threads=14",
         "poll.ms=15",
         "processing.exception.handler=LogAndContinueProcessingExceptionHandler",
-        "processing.exception.handler.global.enabled=true",
         "processing.guarantee=exactly_once_v2",
         "production.exception.handler=continue",
         "repartition.purge.interval.ms=16",
@@ -264,7 +263,6 @@ fn every_key_reaches_its_setting() {
     assert_eq!(settings.workers, 14);
     assert_eq!(settings.poll_timeout, Duration::from_millis(15));
     assert_eq!(settings.on_processing_error, OnError::Continue);
-    assert!(settings.processing_handler_covers_globals);
     assert_eq!(settings.on_production_error, OnError::Continue);
     assert_eq!(settings.dead_letter_topic.as_deref(), Some("dead"));
     assert_eq!(settings.guarantee, Guarantee::ExactlyOnce);
