@@ -40,6 +40,23 @@ impl<K: Datum, V: Datum> Grouping<K, V> {
         Self { place, name: options.name, repartition: Arc::default() }
     }
 
+    /// What two handles of one grouping have in common.
+    pub(crate) fn identity(&self) -> &Arc<OnceLock<NodeId>> {
+        &self.repartition
+    }
+
+    /// The same grouping with a repartition topic of its own.
+    pub(crate) fn apart(&self) -> Self {
+        Self { place: self.place.clone(), name: self.name.clone(), repartition: Arc::default() }
+    }
+
+    /// Burns the numbers of a repartition topic that is there already.
+    #[track_caller]
+    pub(crate) fn burn_repartition(&self, store: &str) {
+        let name = self.name.given().map_or(store, |given| given);
+        drop(Repartition::of(&self.place.graph, name, self.place.serdes.clone()));
+    }
+
     /// Adds an aggregation: its node takes `Record<K, V>`, in which a null key is possible: without a repartition
     /// topic, and with one that a left join uses too.
     ///

@@ -44,7 +44,11 @@
 
 mod app;
 mod builder;
+mod cogroup_member;
+mod cogrouped;
 mod config;
+mod custom_windows;
+mod cut;
 mod emit;
 mod error;
 mod foreign_joins;
@@ -64,6 +68,7 @@ mod repartition;
 mod serdes;
 mod session_windows;
 mod sessions_grouped;
+mod sliding_windows;
 mod stream;
 mod stream_joins;
 mod table;
@@ -78,7 +83,11 @@ mod windows_grouped;
 
 pub use app::{App, AppError, AppErrorClass, ConfigError, Problem, Secret, feed};
 pub use builder::StreamsBuilder;
+pub use cogrouped::{
+    CogroupWindows, KCogroupedStream, SessionCogroupedStream, WindowedCogroupedStream,
+};
 pub use config::{BuildConfig, Optimization, StoreType};
+pub use custom_windows::{CustomWindows, UnlimitedWindows, WindowScheme};
 pub use emit::EmitStrategy;
 pub use error::BuildError;
 pub use global_table::GlobalKTable;
@@ -93,6 +102,7 @@ pub use options::{
 };
 pub use session_windows::{SessionWindowedSerde, SessionWindows};
 pub use sessions_grouped::SessionWindowedStream;
+pub use sliding_windows::SlidingWindows;
 pub use stream::{
     Branched, Branches, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, KStream, Split,
     Terminal,

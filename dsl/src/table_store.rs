@@ -6,12 +6,13 @@ use std::time::Duration;
 use thalweg_connectors::{Datum, SharedSerde};
 use thalweg_processor::TopologyError;
 
+use crate::cut::Cut;
 use crate::graph::Graph;
 use crate::nodes::table::RowStore;
 use crate::nodes::window_aggregate::WindowStore;
 use crate::options::Materialized;
 use crate::serdes::Known;
-use crate::windows::{TimeWindows, millis};
+use crate::windows::millis;
 
 /// The name of a store that is needed in any case: the given one, else a generated one, which is noted.
 #[track_caller]
@@ -68,14 +69,14 @@ pub(crate) fn window_store<K: Datum, V: Datum>(
     name: &str,
     materialized: &Materialized<K, V>,
     known: &Known<K, V>,
-    windows: &TimeWindows,
+    windows: &Cut,
 ) -> Kept<WindowStore<K, V>, K, V> {
     let Kept { key, value, .. } = row_store(graph, name, materialized, known);
     let needed_ms = windows.retention_ms();
     let retention_ms = materialized.retention.map_or(needed_ms, millis);
     if retention_ms < needed_ms {
         graph.error(TopologyError::IllegalArgument(format!(
-            "the window store `{name}` keeps windows for {retention_ms} ms, but size and grace need {needed_ms} ms: retain them longer"
+            "the window store `{name}` keeps windows for {retention_ms} ms, but the windows and their grace need {needed_ms} ms: retain them longer"
         )));
     }
     let ms = |ms: i64| Duration::from_millis(ms.unsigned_abs());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use thalweg_connectors::{Datum, Field, Serde, SerdeError, SharedSerde};
 use thalweg_processor::TopologyError;
 
+use crate::custom_windows::{self, CustomWindows, WindowScheme};
 use crate::grouped::KGroupedStream;
 
 /// A span of time, in ms since the epoch. A window of time goes from its start up to, not including, its end; of a session both are
@@ -207,6 +208,9 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::TimeWindows {}
     impl Sealed for crate::session_windows::SessionWindows {}
+    impl Sealed for crate::sliding_windows::SlidingWindows {}
+    impl Sealed for crate::custom_windows::UnlimitedWindows {}
+    impl Sealed for crate::custom_windows::CustomWindows {}
 }
 
 /// Windows that a grouped stream can be cut into. Sealed.
@@ -229,18 +233,31 @@ pub trait WindowedBy<K, V>: sealed::Sealed {
 /// A record stays in the partition of the key inside.
 pub struct TimeWindowedSerde<K> {
     inner: SharedSerde<K>,
-    size_ms: i64,
+    ends: Ends,
+}
+
+/// How the end of a window is found from its start.
+#[derive(Clone)]
+enum Ends {
+    /// All are as long, in ms.
+    After(i64),
+    /// A scheme knows.
+    By(Arc<dyn WindowScheme>),
 }
 
 impl<K> Clone for TimeWindowedSerde<K> {
     fn clone(&self) -> Self {
-        Self { inner: SharedSerde::clone(&self.inner), size_ms: self.size_ms }
+        Self { inner: SharedSerde::clone(&self.inner), ends: self.ends.clone() }
     }
 }
 
 impl<K> fmt::Debug for TimeWindowedSerde<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TimeWindowedSerde").field("size_ms", &self.size_ms).finish_non_exhaustive()
+        let mut shown = f.debug_struct("TimeWindowedSerde");
+        if let Ends::After(size_ms) = self.ends {
+            shown.field("size_ms", &size_ms);
+        }
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -253,8 +270,17 @@ impl<K> TimeWindowedSerde<K> {
         Self::shared(Arc::new(inner), millis(size))
     }
 
+    /// For windows of your own making, around the key's own serde.
+    pub fn custom(inner: impl Serde<K>, windows: &CustomWindows) -> Self {
+        Self::found_by(Arc::new(inner), Arc::clone(windows.scheme()))
+    }
+
     pub(crate) fn shared(inner: SharedSerde<K>, size_ms: i64) -> Self {
-        Self { inner, size_ms }
+        Self { inner, ends: Ends::After(size_ms) }
+    }
+
+    pub(crate) fn found_by(inner: SharedSerde<K>, scheme: Arc<dyn WindowScheme>) -> Self {
+        Self { inner, ends: Ends::By(scheme) }
     }
 }
 
@@ -276,7 +302,12 @@ impl<K: 'static, WK: WindowKey<K>> Serde<WK> for TimeWindowedSerde<K> {
             .split_last_chunk::<START_BYTES>()
             .ok_or(SerdeError::WrongLength { of: OF, expected: START_BYTES, found: bytes.len() })?;
         let start_ms = i64::from_be_bytes(*start);
-        let window = TimeWindow { start_ms, end_ms: start_ms.saturating_add(self.size_ms) };
+        let window = match &self.ends {
+            Ends::After(size_ms) => {
+                TimeWindow { start_ms, end_ms: start_ms.saturating_add(*size_ms) }
+            }
+            Ends::By(scheme) => custom_windows::window_at(&**scheme, start_ms),
+        };
         Ok(WK::make(self.inner.read(Some(key))?, window))
     }
 

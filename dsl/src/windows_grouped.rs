@@ -7,49 +7,61 @@ use std::sync::Arc;
 use thalweg_connectors::{Datum, SharedSerde};
 use thalweg_processor::{BoxError, StoreDecl};
 
+use crate::custom_windows::{CustomWindows, UnlimitedWindows};
+use crate::cut::{Cut, Folding};
 use crate::emit::EmitStrategy;
 use crate::graph::NodeSpec;
 use crate::grouped::KGroupedStream;
 use crate::grouping::{Grouping, Stateful};
 use crate::nodes::aggregate_fold::{Aggregate, Count, Fold, Reduce};
 use crate::nodes::table::Switch;
-use crate::nodes::window_aggregate::window_aggregate;
 use crate::options::{IntoMaterialized, Materialized};
 use crate::place::Place;
 use crate::serdes::{Known, without_null};
+use crate::sliding_windows::SlidingWindows;
 use crate::table::KTable;
 use crate::table_rows::WindowRows;
 use crate::table_store::{Kept, skip_a_number, store_name, window_store};
-use crate::windows::{TimeWindowedSerde, TimeWindows, WindowKey, Windowed, WindowedBy};
+use crate::windows::{TimeWindows, WindowKey, Windowed, WindowedBy};
 
 /// A grouped stream cut into windows of time: what windowed aggregations start from.
 ///
 /// A record with a null key is left out, and one that comes when its window has closed; both are counted as dropped. A null value
-/// is not left out: it counts, and closes windows. Windows are closed by the highest time that the aggregation has seen, which
-/// survives a restart.
+/// is not left out: it counts, and closes windows; only sliding windows leave it out, and count it as dropped. Windows are closed by
+/// the highest time that the aggregation has seen, which survives a restart.
 pub struct TimeWindowedStream<K: Datum, V, WK = Windowed<<K as Datum>::Inner>> {
     grouping: Grouping<K, V>,
-    windows: TimeWindows,
+    windows: Cut,
     emit: EmitStrategy,
     window_key: PhantomData<fn() -> WK>,
 }
 
-impl<K: Datum, V: Datum> WindowedBy<K, V> for TimeWindows {
-    type Stream = TimeWindowedStream<K, V>;
+macro_rules! windowed_by {
+    ($($windows:ty => $cut:ident),+) => {$(
+        impl<K: Datum, V: Datum> WindowedBy<K, V> for $windows {
+            type Stream = TimeWindowedStream<K, V>;
 
-    fn over(self, grouped: &KGroupedStream<K, V>) -> Self::Stream {
+            fn over(self, grouped: &KGroupedStream<K, V>) -> Self::Stream {
+                TimeWindowedStream::new(grouped, Cut::$cut(self))
+            }
+        }
+    )+};
+}
+windowed_by!(TimeWindows => Time, SlidingWindows => Sliding, UnlimitedWindows => Unlimited, CustomWindows => Custom);
+
+impl<K: Datum, V: Datum> TimeWindowedStream<K, V> {
+    fn new(grouped: &KGroupedStream<K, V>, windows: Cut) -> Self {
         let grouping = grouped.grouping.clone();
-        if let Err(e) = self.check() {
+        if let Err(e) = windows.check() {
             grouping.place.graph.error(e);
         }
-        let emit = EmitStrategy::default();
-        TimeWindowedStream { grouping, windows: self, emit, window_key: PhantomData }
+        Self { grouping, windows, emit: EmitStrategy::default(), window_key: PhantomData }
     }
 }
 
 impl<K: Datum, V, WK> TimeWindowedStream<K, V, WK> {
     fn with_key_type<WK2>(&self) -> TimeWindowedStream<K, V, WK2> {
-        let (grouping, windows, emit) = (self.grouping.clone(), self.windows, self.emit);
+        let (grouping, windows, emit) = (self.grouping.clone(), self.windows.clone(), self.emit);
         TimeWindowedStream { grouping, windows, emit, window_key: PhantomData }
     }
 }
@@ -69,6 +81,9 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
     /// Says when results go downstream.
     #[must_use]
     pub fn emit(mut self, emit: EmitStrategy) -> Self {
+        if let Err(e) = self.windows.check_emit(emit) {
+            self.grouping.place.graph.error(e);
+        }
         self.emit = emit;
         self
     }
@@ -160,21 +175,21 @@ impl<K: Datum, V: Datum, WK: WindowKey<K::Inner>> TimeWindowedStream<K, V, WK> {
         fold: impl Fold<K::Inner, V, S>,
         prefix: &str,
     ) -> KTable<WK, S> {
-        let (Place { graph, serdes, .. }, windows) = (&self.grouping.place, self.windows);
+        let (Place { graph, serdes, .. }, windows) = (&self.grouping.place, &self.windows);
         let known = Known { key: serdes.key.clone().map(without_null), value };
         let store = store_name(graph, &materialized, prefix);
         let Kept { store: rows, key, value } =
-            window_store(graph, &store, &materialized, &known, &windows);
+            window_store(graph, &store, &materialized, &known, windows);
         let (name, send_old) = (graph.processor_name(prefix), Switch::default());
-        let (closes, switch) = ((windows, self.emit), send_old.clone());
-        let supplier = window_aggregate::<K, V, WK, _, _>(fold, closes, rows.clone(), switch);
-        let def = self.emit.apply(materialized.apply(rows.def().clone()));
+        let (emit, store_of_rows, switch) = (self.emit, rows.clone(), send_old.clone());
+        let folding = Folding { fold, emit, store: store_of_rows, send_old: switch };
+        let supplier = windows.aggregate::<K, V, WK, _, _>(folding);
+        let def = self.emit.apply(windows.apply(materialized.apply(rows.def().clone())));
         let spec = NodeSpec::processor(name, supplier)
             .grace_ms(windows.grace_ms())
             .store(def, materialized.placed);
         let Stateful { node, sources } = self.grouping.stateful(&store, spec);
-        let key = Arc::new(TimeWindowedSerde::shared(key, windows.size_ms()));
-        let serdes = Known::both(key, value);
+        let serdes = Known::both(windows.serde(key), value);
         let place = Place { graph: graph.clone(), node, sources, serdes, must_repartition: false };
         let queryable = materialized.name.given().cloned();
         KTable::at(place, Arc::new(WindowRows { store: rows, send_old }), queryable)

@@ -39,6 +39,8 @@ pub enum TimestampPolicy {
 /// | windows and sessions that are told when they close | are told before the record that closes them moves the store's retention | are told behind it: some are lost when stream time jumps |
 /// | a record of a left or outer join that was given up for lack of a partner | meets none any more | meets a late one all the same, so that it makes two results |
 /// | a late record of a left or outer join that lacks a partner | waits for the grace period like others | makes its result at once |
+/// | the neighbours of a record that is just not late, in sliding windows | are found | are out of retention: its windows miss records |
+/// | sliding windows of no length | hold the records of one instant | fail |
 /// | headers of updates of sessions, without record cache | those of the record | none |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -105,6 +105,11 @@ pub enum UsageError {
     /// A record was forwarded with a negative timestamp.
     #[error("cannot forward a record with the negative timestamp {0}")]
     NegativeTimestamp(i64),
+    /// A window of no length, where Kafka Streams has none.
+    #[error(
+        "a window from {0} to {0} is empty; give windows a length, or set `semantics=corrected`"
+    )]
+    EmptyWindow(i64),
     /// A record was forwarded to a child that the node does not have.
     #[error("node `{node}` has no child `{child}`; it has: {children}")]
     UnknownChild {

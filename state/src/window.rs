@@ -162,15 +162,20 @@ impl TaskState {
         }
         let progress = &mut self.store_mut(store)?.progress;
         let seq = progress.next_seq(spec);
-        if value.is_none() && spec.retain_duplicates {
+        let is_ignored = value.is_none() && spec.retain_duplicates;
+        if is_ignored && !spec.exact_expiry {
             return Ok(Put::Ignored { seq });
         }
+        // Kafka Streams' store in memory looks at the time also of what it ignores.
         let before = *progress;
         progress.observe(start_ms);
         let now = *progress;
         self.expire(store, spec, before, now)?;
         if now.refuses(spec, start_ms) {
             return Ok(Put::Expired { seq });
+        }
+        if is_ignored {
+            return Ok(Put::Ignored { seq });
         }
         let mut local = std::mem::take(&mut self.key);
         local.clear();
@@ -501,6 +506,9 @@ impl WindowRestore {
         if self.spec.retain_duplicates {
             self.progress.seq = seq;
             if value.is_none() {
+                if self.spec.exact_expiry {
+                    self.progress.observe(start_ms);
+                }
                 return Some(());
             }
         }

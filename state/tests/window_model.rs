@@ -75,7 +75,8 @@ impl Model {
         let spec = self.spec;
         self.seq += u32::from(spec.retain_duplicates);
         let seq = self.seq;
-        if spec.retain_duplicates && value.is_none() {
+        let is_ignored = spec.retain_duplicates && value.is_none();
+        if is_ignored && !spec.exact_expiry {
             return Put::Ignored { seq };
         }
         self.observed_ms = self.observed_ms.max(start_ms);
@@ -87,6 +88,9 @@ impl Model {
         };
         if gone {
             return Put::Expired { seq };
+        }
+        if is_ignored {
+            return Put::Ignored { seq };
         }
         let at = (key.to_vec(), start_ms, seq);
         match value {

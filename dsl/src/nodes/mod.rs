@@ -15,6 +15,7 @@ pub(crate) mod join_table;
 pub(crate) mod join_tables;
 pub(crate) mod session_aggregate;
 pub(crate) mod session_fold;
+pub(crate) mod sliding_aggregate;
 pub(crate) mod suppress;
 pub(crate) mod table;
 pub(crate) mod table_change;

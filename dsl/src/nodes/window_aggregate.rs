@@ -17,8 +17,9 @@ use thalweg_state::TimeCursor;
 use super::aggregate_fold::Fold;
 use super::closing::{BATCH, Closing};
 use super::table::{Switch, flushed_record};
+use crate::cut::Cuts;
 use crate::emit::EmitStrategy;
-use crate::windows::{TimeWindow, TimeWindows, WindowKey};
+use crate::windows::{TimeWindow, WindowKey};
 
 /// The rows of a windowed table.
 pub(crate) type WindowStore<K, V> = Store<K, V, TimestampedWindow>;
@@ -26,9 +27,9 @@ pub(crate) type WindowStore<K, V> = Store<K, V, TimestampedWindow>;
 /// The name under which the node's stream time survives a restart.
 const STREAM_TIME: &str = "stream-time";
 
-struct WindowAggregate<K: Datum, V, WK, S, F> {
+struct WindowAggregate<K: Datum, V, WK, S, F, C> {
     fold: Arc<F>,
-    windows: TimeWindows,
+    windows: C,
     rows: Handle<K::Inner, S, TimestampedWindow>,
     cached: bool,
     send_old: bool,
@@ -39,13 +40,14 @@ struct WindowAggregate<K: Datum, V, WK, S, F> {
     types: PhantomData<fn(V) -> WK>,
 }
 
-impl<K, V, WK, S, F> WindowAggregate<K, V, WK, S, F>
+impl<K, V, WK, S, F, C> WindowAggregate<K, V, WK, S, F, C>
 where
     K: Datum,
     V: Datum,
     WK: WindowKey<K::Inner>,
     S: Datum,
     F: Fold<K::Inner, V, S>,
+    C: Cuts,
 {
     /// Folds a record into the row of one window; says what to forward.
     fn update(
@@ -66,13 +68,14 @@ where
     }
 }
 
-impl<K, V, WK, S, F> WindowAggregate<K, V, WK, S, F>
+impl<K, V, WK, S, F, C> WindowAggregate<K, V, WK, S, F, C>
 where
     K: Datum,
     V: Datum,
     WK: WindowKey<K::Inner>,
     S: Datum,
     F: Fold<K::Inner, V, S>,
+    C: Cuts,
 {
     /// Folds a record into all its windows that are open.
     fn update_all(&self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
@@ -109,7 +112,11 @@ where
             let closed = context.store(&self.rows).by_time(times, &mut cursor, BATCH)?;
             let are_all = closed.len() < BATCH;
             for (at, row) in closed {
-                let key = WK::make(at.key, self.windows.window_at(at.start.0));
+                let window = self.windows.window_at(at.start.0);
+                if window.end_ms > close_ms || last.is_some_and(|last| window.end_ms <= last) {
+                    continue;
+                }
+                let key = WK::make(at.key, window);
                 let value = Change::latest(Some(row.value), None);
                 let (timestamp, headers) = (row.timestamp, headers.clone());
                 context.forward(Record { key, value, timestamp, headers })?;
@@ -123,13 +130,14 @@ where
     }
 }
 
-impl<K, V, WK, S, F> Node for WindowAggregate<K, V, WK, S, F>
+impl<K, V, WK, S, F, C> Node for WindowAggregate<K, V, WK, S, F, C>
 where
     K: Datum,
     V: Datum,
     WK: WindowKey<K::Inner>,
     S: Datum,
     F: Fold<K::Inner, V, S>,
+    C: Cuts,
 {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
         if let Some(remembered) = context.remembered(STREAM_TIME) {
@@ -172,9 +180,9 @@ where
 }
 
 /// Makes the node that folds a stream into a windowed table.
-pub(crate) fn window_aggregate<K, V, WK, S, F>(
+pub(crate) fn window_aggregate<K, V, WK, S, F, C>(
     fold: F,
-    (windows, emit): (TimeWindows, EmitStrategy),
+    (windows, emit): (C, EmitStrategy),
     store: WindowStore<K::Inner, S>,
     send_old: Switch,
 ) -> NodeSupplier
@@ -184,13 +192,14 @@ where
     WK: WindowKey<K::Inner>,
     S: Datum,
     F: Fold<K::Inner, V, S>,
+    C: Cuts,
 {
     let fold = Arc::new(fold);
     Arc::new(move |setup| {
         let cached = setup.is_cached(store.name())?;
-        Ok(Box::new(WindowAggregate::<K, V, WK, S, F> {
+        Ok(Box::new(WindowAggregate::<K, V, WK, S, F, C> {
             fold: Arc::clone(&fold),
-            windows,
+            windows: windows.clone(),
             rows: setup.owned_store(&store)?,
             cached,
             send_old: send_old.is_on(),

@@ -108,6 +108,7 @@ impl<K, V, V2> StreamJoined<K, V, V2> {
     /// Applies the changelog options to a store.
     pub(crate) fn apply(&self, mut def: StoreDef) -> StoreDef {
         def.logging.clone_from(&self.changelog);
+        def.logs_headers = true;
         def
     }
 }

@@ -4,6 +4,8 @@
 mod aggregations;
 mod cache;
 mod closing;
+mod cogroups;
+mod cuts;
 mod foreign_joins;
 mod globals;
 mod headers;

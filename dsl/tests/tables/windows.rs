@@ -100,7 +100,7 @@ fn null_values_count_and_close_windows_but_null_keys_do_not() {
 }
 
 #[test]
-fn closed_windows_stay_closed_after_a_restart() {
+fn s12_closed_windows_stay_closed_after_a_restart() {
     for state in [LocalState::Kept, LocalState::Lost] {
         let (mut driver, input) =
             counting(TimeWindows::of_size(ms(10)).grace(ms(5)), 10, Cache::On);
@@ -169,7 +169,7 @@ fn retention_and_windows_that_cannot_work_are_illegal_arguments() {
     let store = |retention| Materialized::named("counts").retention(ms(retention));
     assert_eq!(error_of(good, store(15)), []);
     let bad = [
-        (good, store(14), "keeps windows for 14 ms, but size and grace need 15 ms"),
+        (good, store(14), "keeps windows for 14 ms, but the windows and their grace need 15 ms"),
         (TimeWindows::of_size(ms(0)).no_grace(), Materialized::named("counts"), "below 1 ms"),
         (good.advance_by(ms(11)), Materialized::named("counts"), "cannot advance by 11 ms"),
         (good.advance_by(ms(0)), Materialized::named("counts"), "cannot advance by 0 ms"),
@@ -200,4 +200,32 @@ fn retention_beyond_the_windows_need_keeps_closed_windows_readable() {
     pipe(&mut driver, &input, &[("k", "c", 2000)]);
     let rows = driver.dump::<String, i64>("counts").unwrap();
     assert_eq!(rows.len(), 1);
+}
+
+#[test]
+fn s15_months_that_are_read_again_leave_the_windows_inside_the_retention_as_they_were() {
+    const HOUR: i64 = 3_600_000;
+    let input = text("in");
+    let builder = StreamsBuilder::new();
+    let store = Materialized::named("counts").retention(ms(86_400_000));
+    let hours = TimeWindows::of_size(ms(3_600_000)).no_grace();
+    let _ = builder.stream(&input).group_by_key().windowed_by(hours).count(store);
+    let mut driver = start(&builder, Cache::Off);
+    let history: Vec<_> = (0..600).map(|n| ("k", "v", n * 6 * HOUR)).collect();
+    let rows = |driver: &mut TestDriver| -> Vec<_> {
+        let rows = driver.dump::<String, i64>("counts").unwrap();
+        rows.into_iter().map(|row| (row.window_start.unwrap().0 / HOUR, row.value)).collect()
+    };
+    pipe(&mut driver, &input, &history);
+    let first = rows(&mut driver);
+    let last = 599 * 6;
+    assert_eq!(first, [(last - 18, 1), (last - 12, 1), (last - 6, 1), (last, 1)]);
+    for (run, state) in [LocalState::Kept, LocalState::Lost].into_iter().enumerate() {
+        driver.restart(state).unwrap();
+        pipe(&mut driver, &input, &history);
+        let counted = i64::try_from(run).unwrap() + 2;
+        let again = [(last - 18, 1), (last - 12, 1), (last - 6, 1), (last, counted)];
+        assert_eq!(rows(&mut driver), again, "{state:?}");
+    }
+    assert_eq!(driver.dropped_records(), 2 * 599);
 }

@@ -97,9 +97,10 @@ fn kind_of_one(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
 /// What the reference implementation would have thrown.
 fn usage_fault(error: &UsageError) -> Fault {
     let kind = match error {
-        UsageError::NegativeTimestamp(_) | UsageError::NoTopic(_) | UsageError::ZeroInterval => {
-            FaultKind::IllegalArgument
-        }
+        UsageError::NegativeTimestamp(_)
+        | UsageError::EmptyWindow(_)
+        | UsageError::NoTopic(_)
+        | UsageError::ZeroInterval => FaultKind::IllegalArgument,
         UsageError::NullStoreKey { .. } => FaultKind::NullPointer,
         _ => FaultKind::GaveUp,
     };

@@ -33,8 +33,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use thalweg::{
-    BuildConfig, GlobalKTable, KGroupedStream, KGroupedTable, KStream, KTable, Optimization,
-    Rekeyed, SessionWindowedStream, StoreType, StreamsBuilder, TimeWindowedStream,
+    BuildConfig, GlobalKTable, KCogroupedStream, KGroupedStream, KGroupedTable, KStream, KTable,
+    Optimization, Rekeyed, SessionCogroupedStream, SessionWindowedStream, StoreType,
+    StreamsBuilder, TimeWindowedStream, WindowedCogroupedStream,
 };
 
 use super::failure::{Stop, unsupported};
@@ -56,6 +57,9 @@ enum Thing {
     GroupedTable(KGroupedTable<Value, Value>),
     Windowed(TimeWindowedStream<Value, Value, Value>),
     Sessions(SessionWindowedStream<Value, Value, Value>),
+    Cogrouped(KCogroupedStream<Value, Value>),
+    WindowedCogrouped(WindowedCogroupedStream<Value, Value, Value>),
+    SessionCogrouped(SessionCogroupedStream<Value, Value, Value>),
 }
 
 impl Thing {
@@ -68,6 +72,9 @@ impl Thing {
             Self::GroupedTable(_) => "grouped table",
             Self::Windowed(_) => "windowed stream",
             Self::Sessions(_) => "stream cut into sessions",
+            Self::Cogrouped(_) => "cogrouped stream",
+            Self::WindowedCogrouped(_) => "cogrouped stream cut into windows",
+            Self::SessionCogrouped(_) => "cogrouped stream cut into sessions",
         }
     }
 }
@@ -160,7 +167,7 @@ impl Interpreter {
             "filter" | "filter_not" | "map" | "map_values" | "flat_map" | "flat_map_values"
             | "select_key" | "peek" | "foreach" | "merge" | "to_stream" => self.stateless(step),
             "split" | "repartition" | "to" | "to_table" => self.routing(step),
-            "group_by_key" | "group_by" | "windowed_by" => self.grouping(step),
+            "group_by_key" | "group_by" | "windowed_by" | "cogroup" => self.grouping(step),
             "count" | "reduce" | "aggregate" => self.aggregating(step),
             "stream_table_join" => self.joining(step),
             "table_join" => self.table_joining(step),

@@ -70,8 +70,10 @@ pub struct StoreDef {
     pub logging: Option<BTreeMap<String, String>>,
     /// Do updates wait in the record cache?
     pub caching: bool,
-    /// Do its changelog's records have the headers of the records that changed it?
+    /// Do records of its changelog have the headers of the record under way? Those of a join's records do, in Kafka Streams.
     pub logs_headers: bool,
+    /// Does a window store keep entries one ms longer than Kafka Streams does, unless its accidents are copied?
+    pub keeps_edge: bool,
     /// Can windows or sessions be read in the order of time? It costs a second, short entry each.
     pub time_index: bool,
     /// A [`StoreSerdes`] of its types.
@@ -97,6 +99,7 @@ impl StoreDef {
             persistent: true,
             logging: Some(BTreeMap::new()),
             caching: false,
+            keeps_edge: false,
             logs_headers: false,
             time_index: false,
             serdes: Arc::new(serdes),
@@ -188,7 +191,8 @@ impl StoreDef {
             }
             StoreShape::KeyValue | StoreShape::Buffer => StoreKind::KeyValue,
             StoreShape::Window { retention_ms, retain_duplicates, .. } => {
-                let spec = kept(retention_ms);
+                let more = i64::from(self.keeps_edge && semantics != Semantics::Java);
+                let spec = kept(retention_ms.saturating_add(more));
                 StoreKind::Window(if retain_duplicates { spec.retain_duplicates() } else { spec })
             }
         };

@@ -22,8 +22,8 @@ pub(crate) struct TaskStore {
     pub(crate) ix: StoreIx,
     pub(crate) shape: StoreShape,
     pub(crate) timestamped: bool,
-    pub(crate) cached: bool,
     pub(crate) logs_headers: bool,
+    pub(crate) cached: bool,
     /// Topic and partition of its changelog, resolved.
     pub(crate) changelog: Option<(TopicSlot, i32)>,
     /// The node that forwards updates leaving the cache.
@@ -161,7 +161,12 @@ impl Shared {
             window_store_key(key, start.0, put.seq(), &mut full_key);
             let value = plain(timestamped, local)?;
             let timestamp = local.map_or(self.timestamp, |_| timestamp);
-            log(output, target, &full_key, value, timestamp)?;
+            let (key, value) = (Some(&full_key[..]), value);
+            let headers = match self.stores[store.0].logs_headers {
+                true => self.headers.as_ref(),
+                false => HeadersRef::EMPTY,
+            };
+            output.send(target.0, target.1, &NewRecord { key, value, timestamp, headers })?;
         }
         self.window_key_buffer = full_key;
         Ok(())

@@ -127,8 +127,8 @@ impl TaskSpec<'_> {
                 ix: StoreIx(u16::try_from(i).expect("a task has fewer than 65 536 stores")),
                 shape: def.shape,
                 timestamped: def.timestamped,
-                cached: def.caching && self.config.cache_max_bytes > 0,
                 logs_headers: def.logs_headers,
+                cached: def.caching && self.config.cache_max_bytes > 0,
                 changelog,
                 owner: None,
             });

@@ -17,7 +17,7 @@ fn initial(expr: Expr) -> impl Fn() -> Evaluated {
 }
 
 /// The function of an aggregation.
-fn folder(expr: Expr) -> impl Fn(&Value, &Value, &mut Value) -> Result<(), BoxError> {
+pub(super) fn folder(expr: Expr) -> impl Fn(&Value, &Value, &mut Value) -> Result<(), BoxError> {
     move |key, value, row| {
         let old = std::mem::take(row);
         *row = expr.apply([("k", key.clone()), ("v", value.clone()), ("agg", old)])?;
@@ -33,6 +33,9 @@ fn merger(expr: Expr) -> impl Fn(&Value, Value, Value) -> Evaluated {
 impl Interpreter {
     pub(super) fn aggregating(&self, step: Step<'_>) -> Made {
         let from = self.thing(step, "from")?;
+        if let Some(made) = cogrouped(step, &from)? {
+            return table(made);
+        }
         let made = match step.section.op()? {
             "count" => count(step, &from)?,
             "reduce" => reduce(step, &from)?,
@@ -85,4 +88,36 @@ fn aggregate(step: Step<'_>, from: &Thing) -> Result<Table, Fault> {
         }
         other => return Err(step.not_of(other)),
     })
+}
+
+/// The table of cogrouped streams, whose names are those of its parts; `None` for anything else.
+fn cogrouped(step: Step<'_>, from: &Thing) -> Result<Option<Table>, Fault> {
+    let section = step.section;
+    let is = matches!(
+        from,
+        Thing::Cogrouped(_) | Thing::WindowedCogrouped(_) | Thing::SessionCogrouped(_)
+    );
+    if !is {
+        return Ok(None);
+    }
+    let store = options::materialized(section, None)?;
+    let (init, name) = (initial(section.expr("init")?), step.name()?);
+    Ok(Some(match from {
+        Thing::Cogrouped(from) => match name {
+            Some(name) => from.clone().named(name).try_aggregate(store, init),
+            None => from.try_aggregate(store, init),
+        },
+        Thing::WindowedCogrouped(from) => match name {
+            Some(name) => from.clone().named(name).try_aggregate(store, init),
+            None => from.try_aggregate(store, init),
+        },
+        Thing::SessionCogrouped(from) => {
+            let merge = merger(section.expr("merger")?);
+            match name {
+                Some(name) => from.clone().named(name).try_aggregate(store, init, merge),
+                None => from.try_aggregate(store, init, merge),
+            }
+        }
+        _ => return Ok(None),
+    }))
 }

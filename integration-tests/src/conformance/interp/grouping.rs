@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use thalweg::{EmitStrategy, KGroupedStream, SessionWindows, TimeWindows};
+use thalweg::{
+    CogroupWindows, EmitStrategy, KCogroupedStream, KGroupedStream, SessionWindows, SlidingWindows,
+    TimeWindows,
+};
 
 use super::super::failure::{Stop, unsupported};
 use super::super::{ErrorKind, Section, Value};
+use super::aggregating::folder;
 use super::{Interpreter, Made, Step, Thing, options};
 
 impl Interpreter {
@@ -30,6 +34,16 @@ impl Interpreter {
                 }))
             }
             ("windowed_by", Thing::Grouped(from)) => windowed(section, &from)?,
+            ("windowed_by", Thing::Cogrouped(from)) => windowed_cogrouped(section, &from)?,
+            ("cogroup", Thing::Grouped(from)) => {
+                Thing::Cogrouped(from.try_cogroup(folder(section.expr("fn")?)))
+            }
+            ("cogroup", Thing::Cogrouped(from)) => match self.thing(step, "grouped")? {
+                Thing::Grouped(other) => {
+                    Thing::Cogrouped(from.try_cogroup(&other, folder(section.expr("fn")?)))
+                }
+                other => return Err(step.not_of(&other).into()),
+            },
             (_, other) => return Err(step.not_of(&other).into()),
         }))
     }
@@ -47,14 +61,47 @@ fn windowed(step: &Section, from: &KGroupedStream<Value, Value>) -> Result<Thing
             Thing::Windowed(windows.with_window_key().emit(emit))
         }
         "session" => {
-            let sessions = SessionWindows::with_gap(duration(&window, "gap_ms")?);
-            let sessions = match window.has("grace_ms") {
-                true => sessions.grace(duration(&window, "grace_ms")?),
-                false => sessions.no_grace(),
-            };
-            Thing::Sessions(from.windowed_by(sessions).with_window_key().emit(emit))
+            let sessions = from.windowed_by(session_windows(&window)?);
+            Thing::Sessions(sessions.with_window_key().emit(emit))
+        }
+        "sliding" => {
+            let windows = from.windowed_by(sliding_windows(&window)?);
+            Thing::Windowed(windows.with_window_key().emit(emit))
         }
         kind => return Err(unsupported(format_args!("{kind} windows")).into()),
+    })
+}
+
+fn windowed_cogrouped(
+    step: &Section,
+    from: &KCogroupedStream<Value, Value>,
+) -> Result<Thing, Stop> {
+    let window = step.section("window")?;
+    let windows: CogroupWindows = match window.text("type")? {
+        "time" => time_windows(&window)?.into(),
+        "sliding" => sliding_windows(&window)?.into(),
+        "session" => {
+            let sessions = from.windowed_by_session(session_windows(&window)?);
+            return Ok(Thing::SessionCogrouped(sessions.with_window_key()));
+        }
+        kind => return Err(unsupported(format_args!("{kind} windows")).into()),
+    };
+    Ok(Thing::WindowedCogrouped(from.windowed_by(windows).with_window_key()))
+}
+
+fn session_windows(window: &Section) -> Result<SessionWindows, Stop> {
+    let sessions = SessionWindows::with_gap(duration(window, "gap_ms")?);
+    Ok(match window.has("grace_ms") {
+        true => sessions.grace(duration(window, "grace_ms")?),
+        false => sessions.no_grace(),
+    })
+}
+
+fn sliding_windows(window: &Section) -> Result<SlidingWindows, Stop> {
+    let windows = SlidingWindows::of_difference(duration(window, "diff_ms")?);
+    Ok(match window.has("grace_ms") {
+        true => windows.grace(duration(window, "grace_ms")?),
+        false => windows.no_grace(),
     })
 }
 
