@@ -39,10 +39,12 @@ fn no_broker_at_the_start_is_tried_again_and_then_named() {
 
 #[test]
 fn the_first_signal_ends_a_start_that_waits_for_a_broker() {
-    for signal in [Signal::TERM, Signal::INT] {
-        // A question under way takes its 5 seconds.
+    // A question under way takes its 5 seconds.
+    let started = [Signal::TERM, Signal::INT].map(|signal| {
         let (place, _) = without_a_broker(&[]);
-        let mut process = place.start(&["run"]);
+        (signal, place.start(&["run"]), place)
+    });
+    for (signal, mut process, _place) in started {
         process.wait_for_line("trying again");
         let asked = Instant::now();
         process.signal(signal);

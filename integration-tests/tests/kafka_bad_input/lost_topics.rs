@@ -74,7 +74,7 @@ fn a_changelog_that_was_made_anew_ends_the_run_and_local_state_is_kept() {
 
 #[test]
 fn internal_topics_that_are_deleted_while_they_are_in_use_end_the_run() {
-    for name in ["changelog", "repartition"] {
+    let used = ["changelog", "repartition"].map(|name| {
         let app = App::with_topics(&format!("gone-{name}"));
         let streams = app.start().unwrap();
         app.feed(&["a", "b", "a"]);
@@ -83,8 +83,13 @@ fn internal_topics_that_are_deleted_while_they_are_in_use_end_the_run() {
             "changelog" => app.changelog(),
             _ => app.repartition(),
         };
-        app.delete(&topic);
+        (app, streams, topic)
+    });
+    for (app, _, topic) in &used {
+        app.delete(topic);
         app.feed(&["c"]);
+    }
+    for (app, streams, topic) in used {
         let ended = end_of(streams);
         assert_eq!(ended.class(), ErrorClass::Fatal);
         assert_says(&chain(&ended), &[&topic]);
