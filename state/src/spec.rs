@@ -73,6 +73,16 @@ pub enum StoreKind {
     Session(WindowSpec),
 }
 
+impl StoreKind {
+    /// Can entries be read in the order of time?
+    pub(crate) fn has_time_index(self) -> bool {
+        match self {
+            Self::KeyValue => false,
+            Self::Window(spec) | Self::Session(spec) => spec.time_index,
+        }
+    }
+}
+
 /// How the local value of a store is made from the value of its changelog record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -241,7 +241,10 @@ impl TaskState {
     pub fn approximate_entries(&self, store: StoreIx) -> Result<u64, StateError> {
         let store = self.store(store)?;
         let engine = store.engine(self.engine.as_ref(), &self.memory);
-        Ok(engine.approximate_entries(store.family)? + store.overlay.len() as u64)
+        let rows = engine.approximate_entries(store.family)? + store.overlay.len() as u64;
+        // An index by time has a row of its own for each entry.
+        let per_entry = if store.spec.kind.has_time_index() { 2 } else { 1 };
+        Ok(rows.div_ceil(per_entry))
     }
 
     /// The memory that uncommitted writes take. A caller bounds it by committing early.

@@ -334,3 +334,16 @@ fn spec_says_what_was_asked_for() {
     assert!(matches!(spec.kind, StoreKind::Window(window) if window.retention_ms == 7));
     assert!(!spec.persistent);
 }
+
+#[test]
+fn rows_of_the_time_index_are_no_entries() {
+    for spec in [WindowSpec::new(1_000), WindowSpec::new(1_000).time_index()] {
+        let mut state = fresh(spec);
+        keep(&mut state, "a", 1, "x");
+        keep(&mut state, "b", 2, "x");
+        state.commit(&CommitFacts::new()).unwrap();
+        assert_eq!(state.approximate_entries(STORE).unwrap(), 2, "committed: {spec:?}");
+        keep(&mut state, "c", 3, "x");
+        assert_eq!(state.approximate_entries(STORE).unwrap(), 3, "and written since: {spec:?}");
+    }
+}
