@@ -11,8 +11,10 @@ use thalweg_state::TaskState;
 use crate::cache::RecordCache;
 use crate::collector::Collector;
 use crate::config::{OnError, TaskConfig};
-use crate::dead_letters::{DeadLetters, Failure};
-use crate::error::{ErrorClass, NodeError, NodeErrorKind, NodeResult, TaskError, UsageError};
+use crate::dead_letters::{DeadLetters, Failure, SourceBytes};
+use crate::error::{
+    BoxError, ErrorClass, NodeError, NodeErrorKind, NodeResult, TaskError, UsageError,
+};
 use crate::node::Node;
 use crate::punctuate::{PunctuationType, TimerId, Timers};
 use crate::record::{Record, RecordContext, RecordMetadata};
@@ -125,6 +127,12 @@ impl Shared {
         }
     }
 
+    /// The failure of a node at the record under way.
+    #[cold]
+    pub(crate) fn user_code_failed(&self, node: Arc<str>, source: BoxError) -> TaskError {
+        TaskError::Processing { task: self.task, node, at: self.place(), source }
+    }
+
     /// `TOPIC-PARTITION@OFFSET` of the record under way; `None` inside a punctuation.
     pub(crate) fn source_record(&self) -> Option<String> {
         self.origin.as_ref().map(|tp| format!("{tp}@{}", self.offset))
@@ -193,13 +201,21 @@ impl Context<'_> {
         }
     }
 
-    /// Hands a record that was kept back to all children, with the origin that it had then; its time and headers are its own.
+    /// Notes the bytes of the source record under way, for a record that is kept back; nothing unless there is a topic of dead
+    /// letters.
+    pub fn note_source(&self, noted: &mut SourceBytes) {
+        noted.note(self.graph.shared.dead_letters.as_deref());
+    }
+
+    /// Hands a record that was kept back to all children, with the origin that it had then, and the bytes of its source record for
+    /// dead letters; its time and headers are its own.
     ///
     /// # Errors
     /// As for [`forward`](Self::forward).
     pub fn forward_from<K, V>(
         &mut self,
         origin: Option<&RecordMetadata>,
+        mut source: SourceBytes,
         record: Record<K, V>,
     ) -> NodeResult
     where
@@ -210,8 +226,11 @@ impl Context<'_> {
         let topic = |m: &RecordMetadata| TopicPartition::new(Arc::clone(&m.topic), m.partition);
         let before = mem::replace(&mut shared.origin, origin.map(topic));
         let offset = mem::replace(&mut shared.offset, origin.map_or(Offset(-1), |m| m.offset));
+        shared.swap_raw(&mut source);
         let result = self.forward(record);
-        (self.graph.shared.origin, self.graph.shared.offset) = (before, offset);
+        let shared = &mut self.graph.shared;
+        (shared.origin, shared.offset) = (before, offset);
+        shared.swap_raw(&mut source);
         result
     }
 
@@ -335,16 +354,20 @@ impl Context<'_> {
             NodeErrorKind::User(source) if self.graph.slots[ix.0 as usize].is_sink => {
                 return Err(NodeError::user(source));
             }
+            NodeErrorKind::Answered(source) if self.graph.slots[ix.0 as usize].is_sink => {
+                return Err(NodeError::answered(source));
+            }
+            NodeErrorKind::Answered(source) => {
+                let node = self.graph.node_name(ix);
+                return Err(NodeError::failed(self.graph.shared.user_code_failed(node, source)));
+            }
             NodeErrorKind::User(source) => source,
         };
-        self.graph.shared.send_dead_letter(self.output, Failure::Processing, &*source)?;
+        let node = self.graph.node_name(ix);
         let shared = &mut self.graph.shared;
-        let node = Arc::clone(&self.graph.slots[ix.0 as usize].name);
+        shared.send_dead_letter(self.output, &node, Failure::Processing, &*source)?;
         match shared.config.on_processing_error {
-            OnError::Fail => {
-                let (task, at) = (shared.task, shared.place());
-                Err(NodeError::failed(TaskError::Processing { task, node, at, source }))
-            }
+            OnError::Fail => Err(NodeError::failed(shared.user_code_failed(node, source))),
             OnError::Continue => {
                 let log = &mut self.output.drops;
                 shared.drop_record(log, &node, "user code failed", Some(&source));

@@ -69,6 +69,16 @@ impl DropLog {
 }
 
 impl Shared {
+    /// Logs, when a line is due, that the dead letter of a record is lost; the record itself is for its node to count.
+    #[cold]
+    pub(crate) fn log_lost_letter(&self, log: &mut DropLog, node: &Arc<str>, why: &dyn Display) {
+        if let Some(records) = log.note(node, "dead letter refused", self.wall_time) {
+            let (why, at) = (tracing::field::display(why), self.source_record());
+            let at = at.map(tracing::field::display);
+            tracing::warn!(task = %self.task, %node, at, why, records, "lost dead letters");
+        }
+    }
+
     /// Counts a record as dropped by a node, and logs it when a line is due.
     #[cold]
     pub(crate) fn drop_record(

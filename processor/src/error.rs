@@ -29,6 +29,8 @@ pub type NodeResult<T = ()> = Result<T, NodeError>;
 pub(crate) enum NodeErrorKind {
     /// User code failed in this very node: the processing handler is asked at the node's edge.
     User(BoxError),
+    /// The production handler said fail: nobody is asked again, and the node in front is named.
+    Answered(BoxError),
     /// The decision is made; travels to the task's edge.
     Failed(TaskError),
 }
@@ -42,9 +44,13 @@ impl NodeError {
     /// The error inside: what user code reported, or the failure of the task.
     pub fn cause(&self) -> &(dyn std::error::Error + 'static) {
         match &*self.0 {
-            NodeErrorKind::User(e) => &**e,
+            NodeErrorKind::User(e) | NodeErrorKind::Answered(e) => &**e,
             NodeErrorKind::Failed(e) => e,
         }
+    }
+
+    pub(crate) fn answered(error: BoxError) -> Self {
+        Self(Box::new(NodeErrorKind::Answered(error)))
     }
 
     pub(crate) fn failed(error: TaskError) -> Self {
@@ -59,7 +65,7 @@ impl NodeError {
 impl std::fmt::Display for NodeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &*self.0 {
-            NodeErrorKind::User(e) => e.fmt(f),
+            NodeErrorKind::User(e) | NodeErrorKind::Answered(e) => e.fmt(f),
             NodeErrorKind::Failed(e) => e.fmt(f),
         }
     }
@@ -68,7 +74,7 @@ impl std::fmt::Display for NodeError {
 impl std::error::Error for NodeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.0 {
-            NodeErrorKind::User(e) => e.source(),
+            NodeErrorKind::User(e) | NodeErrorKind::Answered(e) => e.source(),
             NodeErrorKind::Failed(e) => e.source(),
         }
     }

@@ -47,6 +47,7 @@ mod worker;
 pub use collector::Collector;
 pub use config::{OnError, Semantics, TaskConfig, TimestampPolicy};
 pub use context::Context;
+pub use dead_letters::SourceBytes;
 pub use error::{BoxError, ErrorClass, NodeError, NodeResult, TaskError, UsageError};
 pub use metrics::{
     CommitLatency, Metrics, MetricsSnapshot, PartitionMetrics, RestoreMetrics, StreamsState,

@@ -146,6 +146,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Node for Sink<K, V> {
 fn judge(error: NodeError, context: &mut Context<'_>) -> NodeResult {
     let error = match error.into_kind() {
         NodeErrorKind::Failed(error) => return Err(NodeError::failed(error)),
+        NodeErrorKind::Answered(error) => return Err(NodeError::answered(error)),
         NodeErrorKind::User(error) => error,
     };
     let unwritable = error
@@ -154,10 +155,11 @@ fn judge(error: NodeError, context: &mut Context<'_>) -> NodeResult {
     if !unwritable && !error.is::<PortError>() {
         return Err(NodeError::user(error));
     }
-    let shared = &context.graph.shared;
-    shared.send_dead_letter(context.output, Failure::Production, &*error)?;
+    let node = Arc::clone(context.node_name());
+    let shared = &mut context.graph.shared;
+    shared.send_dead_letter(context.output, &node, Failure::Production, &*error)?;
     match shared.config.on_production_error {
-        OnError::Fail => Err(NodeError::user(error)),
+        OnError::Fail => Err(NodeError::answered(error)),
         OnError::Continue => {
             context.drop_record_with("it cannot be sent", error);
             Ok(())

@@ -428,9 +428,8 @@ impl Task {
 fn task_error(graph: &Graph, node: Arc<str>, error: NodeError) -> TaskError {
     match error.into_kind() {
         NodeErrorKind::Failed(error) => graph.shared.located(&node, error),
-        NodeErrorKind::User(source) => {
-            let (task, at) = (graph.shared.task, graph.shared.place());
-            TaskError::Processing { task, node, at, source }
+        NodeErrorKind::User(source) | NodeErrorKind::Answered(source) => {
+            graph.shared.user_code_failed(node, source)
         }
     }
 }

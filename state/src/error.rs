@@ -108,6 +108,17 @@ pub enum StateError {
         /// The key's length.
         length: usize,
     },
+    /// An entry of a store that is none: damaged, or written by something else.
+    #[error(
+        "an entry of store '{store}' cannot be read; was its changelog written by this application alone, and with these serdes?"
+    )]
+    UnreadableEntry {
+        /// The store.
+        store: String,
+        /// What is wrong with the entry.
+        #[source]
+        source: EngineCause,
+    },
     /// Restoring a store that holds uncommitted writes.
     #[error("store '{store}' cannot be restored over uncommitted writes; roll back first")]
     RestoreOverUncommitted {
@@ -210,6 +221,7 @@ impl StateError {
             Self::Engine { .. } | Self::RestoreOverUncommitted { .. } => ErrorClass::Abortable,
             Self::CorruptedFact { .. }
             | Self::Corrupted { .. }
+            | Self::UnreadableEntry { .. }
             | Self::MalformedChangelogKey { .. } => ErrorClass::TaskCorrupted,
             Self::NegativeWindowStart { .. } => ErrorClass::User,
             Self::UnknownStore { .. }

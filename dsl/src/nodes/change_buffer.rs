@@ -11,36 +11,36 @@ const SAME_AS_PRIOR: i32 = -2;
 
 /// An update that waits: where it came from, and the values.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Buffered {
+pub(crate) struct Buffered<'a> {
     pub(crate) context: RecordContext,
     /// What the table held when the key entered the buffer.
-    pub(crate) prior: Option<Vec<u8>>,
-    pub(crate) old: Option<Vec<u8>>,
-    pub(crate) new: Option<Vec<u8>>,
+    pub(crate) prior: Option<&'a [u8]>,
+    pub(crate) old: Option<&'a [u8]>,
+    pub(crate) new: Option<&'a [u8]>,
 }
 
-impl Buffered {
+impl<'a> Buffered<'a> {
     /// Appends the update, and behind it the time that decides when it leaves.
     pub(crate) fn write(&self, time: i64, out: &mut Vec<u8>) {
         write_context(&self.context, out);
-        write_value(self.prior.as_deref(), out);
-        match &self.old {
+        write_value(self.prior, out);
+        match self.old {
             Some(_) if self.old == self.prior => {
                 out.extend_from_slice(&SAME_AS_PRIOR.to_be_bytes())
             }
-            old => write_value(old.as_deref(), out),
+            old => write_value(old, out),
         }
-        write_value(self.new.as_deref(), out);
+        write_value(self.new, out);
         out.extend_from_slice(&time.to_be_bytes());
     }
 
     /// Reads what [`write`](Self::write) wrote, and the time; `None` when the bytes are something else.
-    pub(crate) fn read(bytes: &[u8]) -> Option<(Self, i64)> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, i64)> {
         let mut rest = Reader(bytes);
         let context = rest.context()?;
         let prior = rest.value()?;
         let old = match rest.i32()? {
-            SAME_AS_PRIOR => prior.clone(),
+            SAME_AS_PRIOR => prior,
             length => rest.value_of(length)?,
         };
         let new = rest.value()?;
@@ -48,10 +48,18 @@ impl Buffered {
         rest.0.is_empty().then_some((Self { context, prior, old, new }, time))
     }
 
+    /// Reads what the table held when the key entered the buffer, and nothing else.
+    #[expect(clippy::option_option, reason = "malformed and null are different things")]
+    pub(crate) fn read_prior(bytes: &'a [u8]) -> Option<Option<&'a [u8]>> {
+        let mut rest = Reader(bytes);
+        rest.skip_context()?;
+        rest.value()
+    }
+
     /// What it counts for in a buffer that is limited by bytes: as Kafka Streams counts, so that a limit holds as much here as there.
     pub(crate) fn size(&self, key: &[u8]) -> usize {
-        let length = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
-        let old = if self.old == self.prior { 0 } else { length(&self.old) };
+        let length = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
+        let old = if self.old == self.prior { 0 } else { length(self.old) };
         let utf16 = |text: &str| text.encode_utf16().count();
         let topic = self.context.metadata.as_ref().map_or(0, |m| utf16(&m.topic));
         let header =
@@ -59,7 +67,7 @@ impl Buffered {
         let headers: usize = self.context.headers.iter().map(header).sum();
         // the time of the buffer; timestamp, offset and partition of the record
         let fixed = 8 + 8 + 8 + 4;
-        fixed + key.len() + length(&self.prior) + old + length(&self.new) + topic + headers
+        fixed + key.len() + length(self.prior) + old + length(self.new) + topic + headers
     }
 }
 
@@ -117,17 +125,28 @@ impl<'a> Reader<'a> {
     }
 
     #[expect(clippy::option_option, reason = "malformed and null are different things")]
-    fn value_of(&mut self, length: i32) -> Option<Option<Vec<u8>>> {
+    fn value_of(&mut self, length: i32) -> Option<Option<&'a [u8]>> {
         match length {
             NULL => Some(None),
-            length => self.bytes(length).map(|bytes| Some(bytes.to_vec())),
+            length => self.bytes(length).map(Some),
         }
     }
 
     #[expect(clippy::option_option, reason = "malformed and null are different things")]
-    fn value(&mut self) -> Option<Option<Vec<u8>>> {
+    fn value(&mut self) -> Option<Option<&'a [u8]>> {
         let length = self.i32()?;
         self.value_of(length)
+    }
+
+    fn skip_context(&mut self) -> Option<()> {
+        self.bytes(8 + 8)?;
+        self.value()?;
+        self.bytes(4)?;
+        for _ in 0..self.i32()? {
+            self.value()?;
+            self.value()?;
+        }
+        Some(())
     }
 
     fn context(&mut self) -> Option<RecordContext> {
@@ -152,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn buffered(prior: &str, old: &str, new: &str) -> Buffered {
-        let value = |text: &str| (!text.is_empty()).then(|| text.as_bytes().to_vec());
+    fn buffered<'a>(prior: &'a str, old: &'a str, new: &'a str) -> Buffered<'a> {
+        let value = |text: &'a str| (!text.is_empty()).then(|| text.as_bytes());
         let metadata = RecordMetadata { topic: "in".into(), partition: 2, offset: Offset(7) };
         let headers = Headers::new();
         let context = RecordContext { metadata: Some(metadata), timestamp: Timestamp(10), headers };
@@ -177,6 +196,7 @@ mod tests {
             let mut out = Vec::new();
             buffered.write(10, &mut out);
             assert_eq!(hex(&out), format!("{context}{values}000000000000000a"));
+            assert_eq!(Buffered::read_prior(&out), Some(buffered.prior));
             assert_eq!(Buffered::read(&out), Some((buffered, 10)));
         }
         let mut with_headers = buffered("9", "0", "");
@@ -186,6 +206,7 @@ mod tests {
         let expected = "000000000000000a000000000000000700000002696e00000002000000020000000168\
                         0000000176000000016effffffff00000001390000000130ffffffff0000000000000000";
         assert_eq!(hex(&out), expected);
+        assert_eq!(Buffered::read_prior(&out), Some(with_headers.prior));
         assert_eq!(Buffered::read(&out), Some((with_headers, 0)));
     }
 

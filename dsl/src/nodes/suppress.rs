@@ -4,13 +4,14 @@
 //! for. Time is the highest timestamp that reached this node, and survives a restart.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
+use std::mem;
 use std::sync::Arc;
 
-use thalweg_connectors::{Datum, Field, SharedSerde, Timestamp};
+use thalweg_connectors::{Datum, Field, SerdeError, SharedSerde, Timestamp};
 use thalweg_processor::{
-    Buffer, Change, Context, Handle, Node, NodeError, NodeResult, NodeSupplier, Record,
-    RecordContext, Store, Timestamped, UsageError, take,
+    BoxError, Buffer, Change, Context, Handle, Node, NodeError, NodeResult, NodeSupplier, Record,
+    RecordContext, RecordMetadata, SourceBytes, Store, Timestamped, UsageError, take,
 };
 
 use super::change_buffer::Buffered;
@@ -59,29 +60,51 @@ impl<K> Clone for Rules<K> {
     }
 }
 
+/// What is known of an update that waits, beside its bytes in the store.
+struct Waiting {
+    /// When it leaves.
+    time: i64,
+    /// What it counts for.
+    size: usize,
+    /// Of the record that updated it last, for dead letters.
+    source: SourceBytes,
+}
+
 /// In which order the keys leave, and how much they count for.
 #[derive(Default)]
 struct Order {
-    by_time: BTreeMap<(i64, Vec<u8>), usize>,
-    times: BTreeMap<Vec<u8>, i64>,
+    by_time: BTreeSet<(i64, Arc<[u8]>)>,
+    waiting: HashMap<Arc<[u8]>, Waiting>,
     bytes: usize,
 }
 
 impl Order {
-    fn insert(&mut self, time: i64, key: &[u8], size: usize) {
-        self.times.insert(key.to_vec(), time);
-        let before = self.by_time.insert((time, key.to_vec()), size);
-        self.bytes = self.bytes + size - before.unwrap_or(0);
+    /// A key comes. It keeps its time until it leaves.
+    fn insert(&mut self, key: &Arc<[u8]>, waiting: Waiting) {
+        self.bytes += waiting.size;
+        self.by_time.insert((waiting.time, Arc::clone(key)));
+        self.waiting.insert(Arc::clone(key), waiting);
     }
 
-    fn first(&self) -> Option<(i64, &[u8])> {
-        self.by_time.first_key_value().map(|((time, key), _)| (*time, &key[..]))
+    fn first(&self) -> Option<&(i64, Arc<[u8]>)> {
+        self.by_time.first()
     }
 
-    fn remove(&mut self, time: i64, key: &[u8]) {
-        self.times.remove(key);
-        self.bytes -= self.by_time.remove(&(time, key.to_vec())).unwrap_or(0);
+    fn remove_first(&mut self) {
+        let first = self.by_time.pop_first();
+        let waiting = first.and_then(|(_, key)| self.waiting.remove(&key));
+        self.bytes -= waiting.map_or(0, |waiting| waiting.size);
     }
+}
+
+/// The bytes of the record under way, in memory that is used again.
+#[derive(Default)]
+struct Bytes {
+    key: Vec<u8>,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    /// What goes into the store.
+    row: Vec<u8>,
 }
 
 struct Suppress<K, V> {
@@ -92,86 +115,111 @@ struct Suppress<K, V> {
     order: Order,
     dirty: DirtyKeys,
     stream_time: Timestamp,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
-fn unreadable() -> NodeError {
-    NodeError::user("an update in the buffer of a suppression cannot be read")
-}
+const MALFORMED: &str = "it is not an update that waits";
 
-fn written<T: 'static>(serde: &SharedSerde<T>, value: Option<&T>) -> NodeResult<Option<Vec<u8>>> {
+fn written<'b, T: 'static>(
+    serde: &SharedSerde<T>,
+    value: Option<&T>,
+    out: &'b mut Vec<u8>,
+) -> NodeResult<Option<&'b [u8]>> {
+    out.clear();
     let Some(value) = value else { return Ok(None) };
-    let mut bytes = Vec::new();
-    Ok((serde.write(value, &mut bytes)? == Field::Bytes).then_some(bytes))
+    Ok((serde.write(value, out)? == Field::Bytes).then_some(&out[..]))
 }
 
-fn read<T: 'static>(serde: &SharedSerde<T>, bytes: Option<&[u8]>) -> NodeResult<Option<T>> {
-    bytes.map(|bytes| Ok(serde.read(Some(bytes))?)).transpose()
+fn read<T: 'static>(serde: &SharedSerde<T>, bytes: Option<&[u8]>) -> Result<Option<T>, SerdeError> {
+    bytes.map(|bytes| serde.read(Some(bytes))).transpose()
 }
+
+/// A record that leaves, and where it came from.
+type Leaving<K, V> = (Option<RecordMetadata>, Record<K, Change<V>>);
 
 impl<K: Datum, V: Datum> Suppress<K, V> {
     /// Puts an update into the buffer; one of the same key that waits there keeps its place and its prior value.
     fn put(&mut self, context: &mut Context<'_>, record: &Record<K, Change<V>>) -> NodeResult {
         let Change { new, old, .. } = &record.value;
-        let key = written(&self.key, Some(&record.key))?
+        let Bytes { key, old: old_bytes, new: new_bytes, row } = &mut self.bytes;
+        let key = written(&self.key, Some(&record.key), key)?
             .ok_or_else(|| NodeError::user("a suppressed row has a null key"))?;
-        let (old, new) = (written(&self.value, old.as_ref())?, written(&self.value, new.as_ref())?);
-        let known = match self.order.times.get(&key) {
-            Some(time) => {
-                let mut store = context.store(&self.buffer);
-                let (waiting, _) =
-                    store.get(&key)?.and_then(Buffered::read).ok_or_else(unreadable)?;
-                Some((*time, waiting.prior))
-            }
-            None => None,
+        let old = written(&self.value, old.as_ref(), old_bytes)?;
+        let new = written(&self.value, new.as_ref(), new_bytes)?;
+        let mut buffered = Buffered { context: context.record_context(), prior: old, old, new };
+        row.clear();
+        let Some((known, _)) = self.order.waiting.get_key_value(key) else {
+            let time = match &self.rules.time {
+                BufferTime::Record => record.timestamp.0,
+                BufferTime::Key(time) => time(&record.key),
+            };
+            buffered.write(time, row);
+            context.store(&self.buffer).put(key, Some(row))?;
+            let mut waiting =
+                Waiting { time, size: buffered.size(key), source: SourceBytes::default() };
+            context.note_source(&mut waiting.source);
+            let key = key.into();
+            self.order.insert(&key, waiting);
+            self.dirty.insert(&key);
+            return Ok(());
         };
-        let time = match (&known, &self.rules.time) {
-            (Some((time, _)), _) => *time,
-            (None, BufferTime::Record) => record.timestamp.0,
-            (None, BufferTime::Key(time)) => time(&record.key),
-        };
-        let prior = known.map_or_else(|| old.clone(), |(_, prior)| prior);
-        let buffered = Buffered { context: context.record_context(), prior, old, new };
-        self.bytes.clear();
-        buffered.write(time, &mut self.bytes);
-        context.store(&self.buffer).put(&key, Some(&self.bytes))?;
-        self.order.insert(time, &key, buffered.size(&key));
-        self.dirty.insert(key);
+        self.dirty.insert(known);
+        let Some(waiting) = self.order.waiting.get_mut(key) else { return Ok(()) };
+        let mut store = context.store(&self.buffer);
+        let prior = store.get(key)?.and_then(Buffered::read_prior);
+        let Some(prior) = prior else { return Err(store.unreadable(MALFORMED)) };
+        buffered.prior = prior;
+        buffered.write(waiting.time, row);
+        let size = buffered.size(key);
+        store.put(key, Some(row))?;
+        context.note_source(&mut waiting.source);
+        self.order.bytes = self.order.bytes - waiting.size + size;
+        waiting.size = size;
         Ok(())
     }
 
     /// Lets the first update go.
     fn emit_first(&mut self, context: &mut Context<'_>) -> NodeResult {
-        let Some((time, key)) = self.order.first() else { return Ok(()) };
-        let key = key.to_vec();
-        let (buffered, _) = {
-            let mut store = context.store(&self.buffer);
-            store.get(&key)?.and_then(Buffered::read).ok_or_else(unreadable)?
+        let Some((_, key)) = self.order.first() else { return Ok(()) };
+        let key = Arc::clone(key);
+        let mut store = context.store(&self.buffer);
+        let leaving = match store.get(&key)?.and_then(Buffered::read) {
+            Some((buffered, _)) => self.leaving(&key, buffered).map_err(BoxError::from),
+            None => Err(MALFORMED.into()),
         };
-        self.forward(context, &key, buffered)?;
+        if let Some((origin, record)) = leaving.map_err(|error| store.unreadable(error))? {
+            let waiting = self.order.waiting.get_mut(&key);
+            let source = waiting.map(|waiting| mem::take(&mut waiting.source)).unwrap_or_default();
+            context.forward_from(origin.as_ref(), source, record)?;
+        }
         // Until now the row was the one from before it was buffered.
         context.store(&self.buffer).put(&key, None)?;
-        self.order.remove(time, &key);
-        self.dirty.insert(key);
+        self.order.remove_first();
+        self.dirty.insert(&key);
         Ok(())
     }
 
-    fn forward(&self, context: &mut Context<'_>, key: &[u8], buffered: Buffered) -> NodeResult {
-        let new = read(&self.value, buffered.new.as_deref())?;
+    /// The record of an update that leaves; `None` when nobody is to hear of it.
+    fn leaving(
+        &self,
+        key: &[u8],
+        buffered: Buffered<'_>,
+    ) -> Result<Option<Leaving<K, V>>, SerdeError> {
+        let new = read(&self.value, buffered.new)?;
         if new.is_none() && self.rules.drops_tombstones {
-            return Ok(());
+            return Ok(None);
         }
-        let value = Change::latest(new, read(&self.value, buffered.old.as_deref())?);
+        let value = Change::latest(new, read(&self.value, buffered.old)?);
         let key = self.key.read(Some(key))?;
         let RecordContext { metadata, timestamp, headers } = buffered.context;
-        context.forward_from(metadata.as_ref(), Record { key, value, timestamp, headers })
+        Ok(Some((metadata, Record { key, value, timestamp, headers })))
     }
 
     #[cold]
     fn full(&self, context: &Context<'_>) -> UsageError {
         UsageError::BufferFull {
             node: Arc::clone(context.node_name()),
-            records: self.order.by_time.len(),
+            records: self.order.waiting.len(),
             records_max: self.rules.max_records,
             bytes: self.order.bytes,
             bytes_max: self.rules.max_bytes,
@@ -179,7 +227,7 @@ impl<K: Datum, V: Datum> Suppress<K, V> {
     }
 
     fn is_over(&self) -> bool {
-        self.order.by_time.len() > self.rules.max_records || self.order.bytes > self.rules.max_bytes
+        self.order.waiting.len() > self.rules.max_records || self.order.bytes > self.rules.max_bytes
     }
 }
 
@@ -188,12 +236,18 @@ impl<K: Datum, V: Datum> Node for Suppress<K, V> {
         if let Some(remembered) = context.remembered(STREAM_TIME) {
             self.stream_time = Timestamp(remembered);
         }
-        let order = &mut self.order;
-        context.store(&self.buffer).each(|key, value| {
-            let (buffered, time) = Buffered::read(value).ok_or_else(unreadable)?;
-            order.insert(time, key, buffered.size(key));
+        let (order, mut is_whole) = (&mut self.order, true);
+        let mut store = context.store(&self.buffer);
+        store.each(|key, value| {
+            if let Some((buffered, time)) = Buffered::read(value) {
+                let (size, source) = (buffered.size(key), SourceBytes::default());
+                order.insert(&key.into(), Waiting { time, size, source });
+            } else {
+                is_whole = false;
+            }
             Ok(())
-        })
+        })?;
+        if is_whole { Ok(()) } else { Err(store.unreadable(MALFORMED)) }
     }
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
@@ -201,7 +255,7 @@ impl<K: Datum, V: Datum> Node for Suppress<K, V> {
         self.stream_time = self.stream_time.max(record.timestamp);
         self.put(context, &record)?;
         let due = self.stream_time.0.saturating_sub(self.rules.wait_ms);
-        while self.order.first().is_some_and(|(time, _)| time <= due) {
+        while self.order.first().is_some_and(|(time, _)| *time <= due) {
             self.emit_first(context)?;
         }
         while self.is_over() {
@@ -243,7 +297,7 @@ pub(crate) fn suppress<K: Datum, V: Datum>(
             order: Order::default(),
             dirty: DirtyKeys::default(),
             stream_time: Timestamp::NONE,
-            bytes: Vec::new(),
+            bytes: Bytes::default(),
         }))
     })
 }
@@ -258,11 +312,15 @@ pub(crate) struct SuppressedGetter<K, V> {
 
 impl<K: Send + 'static, V: Send + 'static> Getter<K, V> for SuppressedGetter<K, V> {
     fn get(&mut self, context: &mut Context<'_>, key: &K) -> NodeResult<Option<Timestamped<V>>> {
-        let Some(bytes) = written(&self.key, Some(key))? else { return Ok(None) };
-        let waiting = context.store(&self.buffer).get(&bytes)?.map(Buffered::read);
-        let Some(waiting) = waiting else { return self.parent.get(context, key) };
-        let (buffered, _) = waiting.ok_or_else(unreadable)?;
-        let value = read(&self.value, buffered.prior.as_deref())?;
+        let mut bytes = Vec::new();
+        let Some(bytes) = written(&self.key, Some(key), &mut bytes)? else { return Ok(None) };
+        let mut store = context.store(&self.buffer);
+        let Some(waiting) = store.get(bytes)? else { return self.parent.get(context, key) };
+        let value = match Buffered::read_prior(waiting) {
+            Some(prior) => read(&self.value, prior).map_err(BoxError::from),
+            None => Err(MALFORMED.into()),
+        };
+        let value = value.map_err(|error| store.unreadable(error))?;
         Ok(value.map(|value| Timestamped { value, timestamp: Timestamp::NONE }))
     }
 }

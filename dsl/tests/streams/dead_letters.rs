@@ -1,8 +1,8 @@
 //! Dead letters, and what the three handlers are asked about.
 
 use thalweg::{
-    Headers, I64Be, KStream, Materialized, OnError, Record, StreamsBuilder, TaskConfig, TestDriver,
-    Topic, Utf8,
+    Headers, I64Be, KStream, LocalState, Materialized, OnError, Record, StreamsBuilder, Suppressed,
+    TaskConfig, TestDriver, Topic, Utf8,
 };
 
 use crate::support::{Text, pipe, read, some, text};
@@ -18,11 +18,14 @@ fn config(on_error: OnError) -> TaskConfig {
 
 /// Fails for `bad`.
 fn checked(stream: &KStream<Option<String>, Option<String>>) {
-    let map = |_: &Option<String>, v: &Option<String>| match v.as_deref() {
+    stream.try_map_values(|_, v| check(v)).to(&text("out"));
+}
+
+fn check(text: &Option<String>) -> Result<Option<String>, thalweg::BoxError> {
+    match text.as_deref() {
         Some("bad") => Err("it is bad".into()),
         other => Ok(other.map(str::to_owned)),
-    };
-    stream.try_map_values(map).to(&text("out"));
+    }
 }
 
 /// A dead letter: key, value, time, and its headers, but for the stack trace.
@@ -136,27 +139,79 @@ impl thalweg::Serde<String> for Short {
     }
 }
 
-fn writes_short_texts(on_error: OnError) -> TestDriver {
+fn writes_short_texts(on_production_error: OnError, on_processing_error: OnError) -> TestDriver {
     let builder = StreamsBuilder::new();
     let input: Topic<String, String> = Topic::new("in");
     let twice = builder.stream(&input).flat_map_values(|_, v| [v.clone(), "end".to_owned()]);
     twice.to(&Topic::<String, String>::with("out", Utf8, Short));
     let mut config = config(OnError::Fail);
-    config.on_production_error = on_error;
+    (config.on_production_error, config.on_processing_error) =
+        (on_production_error, on_processing_error);
     TestDriver::new(&builder.build().unwrap(), config).unwrap()
 }
 
 #[test]
 fn result_that_cannot_be_written_goes_to_the_production_handler() {
-    let mut driver = writes_short_texts(OnError::Continue);
+    let mut driver = writes_short_texts(OnError::Continue, OnError::Fail);
     pipe(&mut driver, "in", &["a=abc@1", "b=long@2"]);
     assert_eq!(read(&driver, "out"), ["a=abc@1", "a=end@1", "b=end@2"]);
     let told = letters(&driver);
     assert!(told[0].starts_with("b=long@2 exception=thalweg.ProductionError message="), "{told:?}");
     assert_eq!((told.len(), driver.dropped_records()), (1, 1));
 
-    let mut driver = writes_short_texts(OnError::Fail);
+    let mut driver = writes_short_texts(OnError::Fail, OnError::Fail);
     let input: Text = text("in");
     let error = driver.input(&input).pipe(some("b"), some("long"), 2).err().unwrap();
     assert!(error.to_string().contains("FLATMAPVALUES"), "the node in front is named: {error}");
+}
+
+#[test]
+fn failure_that_the_production_handler_has_answered_is_not_asked_about_again() {
+    let mut driver = writes_short_texts(OnError::Fail, OnError::Continue);
+    let error = driver.input(&text("in")).pipe(some("b"), some("long"), 2).err().unwrap();
+    assert!(error.to_string().contains("FLATMAPVALUES"), "the node in front is named: {error}");
+    let letters = driver.read_failed_step("dead");
+    assert_eq!(letters.len(), 1);
+    let exception = letters[0].headers.iter().find(|(name, _)| name.ends_with("exception"));
+    assert_eq!(exception.unwrap().1, Some(&b"thalweg.ProductionError"[..]));
+    assert_eq!(driver.dropped_records(), 0);
+}
+
+/// Rows that wait for ten milliseconds, and are checked behind.
+fn checks_what_was_suppressed() -> TestDriver {
+    let builder = StreamsBuilder::new();
+    let slow = builder
+        .table(&text("in"), "in")
+        .suppress("slow", Suppressed::until_time_limit(std::time::Duration::from_millis(10)));
+    slow.to_stream().try_map_values(|_, v| check(v)).to(&text("out"));
+    let mut config = config(OnError::Continue);
+    config.cache_max_bytes = 0;
+    TestDriver::new(&builder.build().unwrap(), config).unwrap()
+}
+
+/// As Kafka Streams has it: the buffer keeps the bytes of the record that updated the row last.
+#[test]
+fn failure_behind_a_suppression_is_told_of_the_record_that_waited() {
+    let mut driver = checks_what_was_suppressed();
+    pipe(&mut driver, "in", &["a=first@1"]);
+    pipe_with_header(&mut driver, "a=bad@2");
+    pipe(&mut driver, "in", &["b=2@3", "c=bad@30"]);
+    assert_eq!(read(&driver, "out"), ["b=2@3"]);
+    let place = "exception=thalweg.ProcessingError message=it is bad topic=in partition=0";
+    assert_eq!(letters(&driver), [format!("a=bad@2 h=x {place} offset=1")]);
+    // The bytes of the record that let the others go are its own again.
+    pipe(&mut driver, "in", &["d=4@50"]);
+    assert_eq!(letters(&driver)[1], format!("c=bad@30 {place} offset=3"));
+}
+
+#[test]
+fn dead_letter_of_a_record_that_waited_through_a_restart_has_its_place_but_no_bytes() {
+    for state in [LocalState::Kept, LocalState::Lost] {
+        let mut driver = checks_what_was_suppressed();
+        pipe(&mut driver, "in", &["a=bad@1"]);
+        driver.restart(state).unwrap();
+        pipe(&mut driver, "in", &["b=2@20"]);
+        let place = "exception=thalweg.ProcessingError message=it is bad topic=in partition=0";
+        assert_eq!(letters(&driver), [format!("null=null@1 {place} offset=0")]);
+    }
 }

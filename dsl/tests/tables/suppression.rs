@@ -1,8 +1,10 @@
 //! Updates that wait: final results, time limits, limited buffers.
 
 use thalweg::{
-    LocalState, StreamsBuilder, Suppressed, TestDriver, TimeWindows, WhenFull, Windowed,
+    Field, LocalState, Materialized, OnError, Serde, SerdeError, StreamsBuilder, Suppressed,
+    TaskConfig, TestDriver, TimeWindows, Utf8, WhenFull, Windowed,
 };
+use thalweg_state::{Engine, MemEngine, WriteOp, WriteOps};
 
 use crate::support::{Cache, ms, pipe, start, text, texts, window_counts, windowed};
 
@@ -120,4 +122,60 @@ fn final_results_need_windows_and_a_buffer_that_lets_nothing_go_early() {
     counts.suppress("final", early.max_records(1).when_full(WhenFull::EmitEarly));
     let error = builder.build().unwrap_err().to_string();
     assert!(error.contains("`final` promises final results"), "{error}");
+}
+
+/// Goes on after failures of user code.
+fn lenient() -> TaskConfig {
+    let mut config = TaskConfig::new("app");
+    config.on_processing_error = OnError::Continue;
+    config.cache_max_bytes = 0;
+    config
+}
+
+#[test]
+fn damaged_row_of_a_buffer_ends_the_task_whatever_the_handler_says() {
+    let builder = StreamsBuilder::new();
+    let table = builder.table(&text("in"), "in");
+    table.suppress("slow", Suppressed::until_time_limit(ms(10))).to(&text("out"));
+    let topology = builder.build().unwrap();
+    let store = topology
+        .stores()
+        .map(|store| store.def.name.to_string())
+        .find(|name| name.contains("slow"));
+    let store = store.unwrap();
+    let damaged = TestDriver::builder(&topology, lenient()).engine(move |_| {
+        let mut engine = MemEngine::new();
+        let family = engine.family(&store)?;
+        let ops = vec![WriteOp::Put(family, b"a", b"no update")];
+        engine.write(&WriteOps { ops, ..WriteOps::default() })?;
+        Ok(Box::new(engine))
+    });
+    let error = damaged.start().err().unwrap().to_string();
+    assert!(error.contains("slow") && error.contains("cannot be read"), "{error}");
+}
+
+/// Reads no text that it has written.
+#[derive(Clone)]
+struct WriteOnly;
+
+impl Serde<String> for WriteOnly {
+    fn write(&self, text: &String, out: &mut Vec<u8>) -> Result<Field, SerdeError> {
+        Utf8.write(text, out)
+    }
+
+    fn read(&self, _: Option<&[u8]>) -> Result<String, SerdeError> {
+        Err(SerdeError::Malformed { of: "text", reason: "nobody can read it".into() })
+    }
+}
+
+#[test]
+fn row_that_cannot_be_read_when_it_leaves_ends_the_task_whatever_the_handler_says() {
+    let builder = StreamsBuilder::new();
+    let table = builder.table(&text("in"), Materialized::with("in", Utf8, WriteOnly));
+    table.suppress("slow", Suppressed::until_time_limit(ms(10))).to(&text("out"));
+    let mut driver = TestDriver::new(&builder.build().unwrap(), lenient()).unwrap();
+    pipe(&mut driver, &text("in"), &[("a", "1", 1)]);
+    let error = driver.input(&text("in")).pipe(Some("b".into()), Some("2".into()), 20).err();
+    let error = error.unwrap().to_string();
+    assert!(error.contains("slow") && error.contains("cannot be read"), "{error}");
 }

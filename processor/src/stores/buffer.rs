@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use thalweg_connectors::{Headers, NewRecord, SharedSerde, Timestamp};
-use thalweg_state::{Direction, KeyRange};
+use thalweg_state::{Direction, KeyRange, StateError};
 
 use super::decl::{Store, View};
 use super::def::{StoreSerdes, StoreShape};
-use crate::error::NodeResult;
+use crate::error::{BoxError, NodeError, NodeResult};
 
 /// Marks a store of updates that wait.
 #[derive(Debug)]
@@ -60,6 +60,12 @@ impl<K: 'static, V: 'static> View<'_, K, V, Buffer> {
         let (timestamp, headers) = (Timestamp::NONE, headers.as_ref());
         let record = NewRecord { key: Some(key), value, timestamp, headers };
         self.output.send(topic, partition, &record)
+    }
+
+    /// The failure of an update that cannot be read: the task's state is corrupt, and no handler is asked.
+    pub fn unreadable(&self, reason: impl Into<BoxError>) -> NodeError {
+        let store = self.shared.stores[self.handle.local.0].name.to_string();
+        StateError::UnreadableEntry { store, source: reason.into() }.into()
     }
 
     /// Shows all updates, in the order of their keys.

@@ -210,7 +210,7 @@ impl Task {
         let shared = &mut self.graph.shared;
         match error {
             SourceError::Undecodable { field, error } => {
-                let sent = shared.send_dead_letter(output, Failure::Deserialization, &error);
+                let sent = shared.send_dead_letter(output, &node, Failure::Deserialization, &error);
                 sent.map_err(|error| task_error(&self.graph, Arc::clone(&node), error))?;
                 let shared = &mut self.graph.shared;
                 match shared.config.on_deserialization_error {

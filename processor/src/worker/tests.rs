@@ -9,6 +9,7 @@ mod failures;
 mod generations;
 mod globals;
 mod group;
+mod letters;
 mod limits;
 mod lost_topics;
 mod opening;

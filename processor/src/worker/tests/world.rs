@@ -183,6 +183,22 @@ impl World {
         records
     }
 
+    /// The bytes of the committed records of a topic's first partition, and whether they have that header.
+    pub(crate) fn sizes(&self, topic: &str, header: &str) -> Vec<(usize, bool)> {
+        let mut consumer = self.consumer();
+        consumer.assign(&[(TopicPartition::new(topic, 0), Offset(0))]).unwrap();
+        let mut fetched = Vec::new();
+        consumer.poll(Duration::ZERO, usize::MAX, &mut fetched).unwrap();
+        let records =
+            fetched.iter().flat_map(|run| (0..run.records.len()).map(|i| run.records.get(i)));
+        let size = |record: thalweg_connectors::RecordRef<'_>| {
+            let fields = [record.key, record.value].into_iter().flatten().map(<[u8]>::len);
+            let has_header = record.headers.iter().any(|(name, _)| name == header);
+            (fields.sum::<usize>() + record.headers.packed().len(), has_header)
+        };
+        records.map(size).collect()
+    }
+
     /// All committed counts of `totals`, partition after partition.
     pub(crate) fn totals(&self) -> Vec<(String, i64)> {
         let number = |bytes: &[u8]| i64::from_be_bytes(*bytes.first_chunk().unwrap());
