@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn buffered<'a>(prior: &'a str, old: &'a str, new: &'a str) -> Buffered<'a> {
-        let value = |text: &'a str| (!text.is_empty()).then(|| text.as_bytes());
+        let value = |text: &'a str| (!text.is_empty()).then_some(text.as_bytes());
         let metadata = RecordMetadata { topic: "in".into(), partition: 2, offset: Offset(7) };
         let headers = Headers::new();
         let context = RecordContext { metadata: Some(metadata), timestamp: Timestamp(10), headers };
