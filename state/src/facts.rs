@@ -2,7 +2,7 @@
 //! changelog the data holds. The times that a task goes on from travel with its committed offsets.
 //!
 //! Keys are text, so that a dump can be read: `format`, `committed-at`, `position/<store>`,
-//! `topic-id/<store>`, `window/<store>`. Numbers are big-endian.
+//! `topic-id/<store>`, `window/<store>`, `time-index/<store>`. Numbers are big-endian.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +20,7 @@ const COMMITTED_AT: &str = "committed-at";
 const POSITION: &str = "position/";
 const TOPIC_ID: &str = "topic-id/";
 const WINDOW: &str = "window/";
+const TIME_INDEX: &str = "time-index/";
 
 /// What a commit stores beside the data. Build it anew for each commit, or [`clear`](Self::clear) and
 /// fill it again. What is not named keeps its value.
@@ -87,6 +88,8 @@ pub(crate) struct StoreFacts {
     pub(crate) position: Option<i64>,
     pub(crate) topic_id: Option<String>,
     pub(crate) window: Progress,
+    /// Whether the data has an index by time, in full.
+    pub(crate) time_index: bool,
 }
 
 impl StoredFacts {
@@ -131,6 +134,8 @@ impl StoredFacts {
             self.store(store).topic_id = Some(std::str::from_utf8(value).ok()?.to_owned());
         } else if let Some(store) = key.strip_prefix(WINDOW) {
             self.store(store).window = Progress::decode(value)?;
+        } else if let Some(store) = key.strip_prefix(TIME_INDEX) {
+            self.store(store).time_index = true;
         } else {
             return None;
         }
@@ -168,6 +173,10 @@ impl FactEntries {
 
     pub(crate) fn window(&mut self, store: &str, progress: Option<Progress>) {
         self.push(WINDOW, store, progress.map(|progress| progress.encode().to_vec()));
+    }
+
+    pub(crate) fn time_index(&mut self, store: &str, is_there: bool) {
+        self.push(TIME_INDEX, store, is_there.then(Vec::new));
     }
 
     /// The entries in the order of their keys, each key once with its latest value.

@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::facts::{FactEntries, StoreFacts, StoredFacts};
 use crate::overlay::{Known, Overlay};
+use crate::time_index;
 use crate::values::encode_timestamped;
 use crate::window::{Progress, WindowRestore};
 use crate::{
@@ -93,7 +94,8 @@ impl TaskState {
 
     /// Opens the stores of a task on an engine, at the engine's last commit.
     ///
-    /// Families of the engine that no store uses are left alone.
+    /// Families of the engine that no store uses are left alone. Where the definition of a store on disk began to ask for a time
+    /// index, it is built now, from all entries; where it no longer asks for one, it is taken away.
     ///
     /// # Errors
     /// If two stores share a name, the engine fails, or what it holds was written by a newer version
@@ -126,7 +128,39 @@ impl TaskState {
         let mut state =
             Self { engine, memory, facts_family, stores, facts, cache_bytes, value, key };
         state.set_cache_bytes(cache_bytes);
+        state.settle_time_indexes()?;
         Ok(state)
+    }
+
+    /// Builds or takes away the time indexes of stores on disk whose definitions have changed.
+    fn settle_time_indexes(&mut self) -> Result<(), StateError> {
+        for Store { spec, family, .. } in self.stores.iter().filter(|store| store.spec.persistent) {
+            let wanted = time_index::is_wanted(spec.kind);
+            let stored = self.facts.store(&spec.name);
+            if stored.time_index == wanted {
+                continue;
+            }
+            // What a crash leaves half done is done anew: the fact is the last that is written, or the first that goes.
+            let mut entries = FactEntries::default();
+            entries.time_index(&spec.name, wanted);
+            if !self.facts.format_written {
+                entries.format();
+            }
+            let entries = entries.sorted();
+            let mut ops = WriteOps::default();
+            append_facts(self.facts_family, &entries, &mut ops.ops);
+            if wanted {
+                time_index::remove(self.engine.as_mut(), *family)?;
+                time_index::build(self.engine.as_mut(), *family, spec.kind)?;
+                self.engine.write(&ops)?;
+            } else {
+                self.engine.write(&ops)?;
+                time_index::remove(self.engine.as_mut(), *family)?;
+            }
+            self.facts.store(&spec.name).time_index = wanted;
+            self.facts.format_written = true;
+        }
+        Ok(())
     }
 
     /// Bounds the memory for committed entries that were used lately, all stores together. Between two
@@ -386,7 +420,9 @@ impl TaskState {
         } else {
             self.memory.write(&ops)?;
         }
-        *self.facts.store(&spec.name) = StoreFacts::default();
+        let stored = self.facts.store(&spec.name);
+        // Of no entries it is complete.
+        *stored = StoreFacts { time_index: stored.time_index, ..StoreFacts::default() };
         let store = self.store_mut(store)?;
         store.overlay.clear();
         store.cache.clear();

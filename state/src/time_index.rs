@@ -4,15 +4,24 @@
 //! The rows of the index lie in the store's own family, behind all entries: the highest bit of the segment in front is set. They have
 //! no values. A row is the segment, the time (a window's start, a session's end), and then what else the local key is made of, so
 //! that rows lie in the order of time, and of keys at one time.
+//!
+//! Whether a store on disk has its index is stored with its facts. A definition that says otherwise has it built, or taken away, when
+//! the store is opened.
 
 use crate::range::{Direction, KeyRange};
 use crate::session_key::SessionKey;
 use crate::task_state::TaskState;
 use crate::window::Progress;
 use crate::window_key::WindowKey;
-use crate::{StateError, StoreIx, StoreKind, WindowSpec, session_key, window_key};
+use crate::{
+    Engine, FamilyIx, StateError, StoreIx, StoreKind, WindowSpec, WriteOp, WriteOps, session_key,
+    window_key,
+};
 
 const MARK: u64 = 1 << 63;
+
+/// How many rows are written at once when an index is built.
+const BUILD_ROWS: usize = 4096;
 
 /// Bytes in front of a row: the segment.
 const SEGMENT_BYTES: usize = 8;
@@ -51,6 +60,77 @@ pub(crate) fn expired(segments: &KeyRange) -> Option<KeyRange> {
     };
     let to = segments.to()?;
     Some(KeyRange::half_open(marked(segments.from()), Some(marked(to).to_vec())))
+}
+
+/// Does a store of this kind have an index?
+pub(crate) fn is_wanted(kind: StoreKind) -> bool {
+    match kind {
+        StoreKind::KeyValue => false,
+        StoreKind::Window(spec) | StoreKind::Session(spec) => spec.time_index,
+    }
+}
+
+/// Takes the index of a store away.
+pub(crate) fn remove(engine: &mut dyn Engine, family: FamilyIx) -> Result<(), StateError> {
+    let from = MARK.to_be_bytes();
+    let rows = KeyRange::half_open(from, None);
+    // A deletion of nothing would be in the way of all reads to come.
+    if engine.iterate(family, &rows, Direction::Forward)?.entry().is_none() {
+        return Ok(());
+    }
+    let mut ops = WriteOps::default();
+    ops.ops.push(WriteOp::DeleteRange(family, &from, None));
+    engine.write(&ops)
+}
+
+/// Writes the rows of all entries of a store that has none.
+pub(crate) fn build(
+    engine: &mut dyn Engine,
+    family: FamilyIx,
+    kind: StoreKind,
+) -> Result<(), StateError> {
+    let mut from = Vec::new();
+    loop {
+        let range = KeyRange::half_open(from.clone(), Some(MARK.to_be_bytes().to_vec()));
+        let mut walk = engine.iterate(family, &range, Direction::Forward)?;
+        let mut rows = Vec::new();
+        while rows.len() < BUILD_ROWS
+            && let Some((local, _)) = walk.entry()
+        {
+            rows.extend(row_of(kind, local));
+            from.clear();
+            // The first key behind it.
+            from.extend_from_slice(local);
+            from.push(0);
+            walk.advance()?;
+        }
+        let is_over = walk.entry().is_none();
+        drop(walk);
+        if !rows.is_empty() {
+            let mut ops = WriteOps::default();
+            ops.ops.extend(rows.iter().map(|row| WriteOp::Put(family, row, &[])));
+            engine.write(&ops)?;
+        }
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// The row of an entry, by its local key.
+fn row_of(kind: StoreKind, local: &[u8]) -> Option<Vec<u8>> {
+    let segment = i64::from_be_bytes(*local.first_chunk()?);
+    let mut row = Vec::new();
+    match kind {
+        StoreKind::KeyValue => return None,
+        StoreKind::Window(_) => {
+            window_row(segment, window_key::parse_local_key(local)?, &mut row);
+        }
+        StoreKind::Session(_) => {
+            session_row(segment, session_key::parse_local_key(local)?, &mut row);
+        }
+    }
+    Some(row)
 }
 
 /// Where a walk in the order of time stands.
@@ -98,23 +178,40 @@ impl TaskState {
         if from_ms > to_ms {
             return Ok(Vec::new());
         }
-        let rows = self.rows(store, spec, (from_ms, to_ms), cursor, max)?;
-        let mut entries = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let Some(found) = parse(row, sessions) else { continue };
-            let TimedEntry { key, start_ms, end_ms, .. } = &found;
-            self.key.clear();
-            let segment = end_ms / spec.segment_ms;
-            match sessions {
-                true => session_key::local_key(segment, key, *start_ms, *end_ms, &mut self.key),
-                false => window_key::local_key(segment, key, *start_ms, 0, &mut self.key),
+        let mut entries = Vec::new();
+        loop {
+            let wanted = max - entries.len();
+            let rows = self.rows(store, spec, (from_ms, to_ms), cursor, wanted)?;
+            for row in &rows {
+                entries.extend(self.entry_of(store, (spec, sessions), row)?);
             }
-            if let Some(value) = self.get_built_key(store)? {
-                entries.push(TimedEntry { value: value.to_vec(), ..found });
+            let are_all = rows.len() < wanted;
+            cursor.after = rows.into_iter().last().or(cursor.after.take());
+            // The rows decide: one of them may have no entry.
+            if are_all || entries.len() == max {
+                break;
             }
         }
-        cursor.after = rows.into_iter().last().or(cursor.after.take());
         Ok(entries)
+    }
+
+    /// The entry of a row, if there is one.
+    fn entry_of(
+        &mut self,
+        store: StoreIx,
+        (spec, sessions): (WindowSpec, bool),
+        row: &[u8],
+    ) -> Result<Option<TimedEntry>, StateError> {
+        let Some(found) = parse(row, sessions) else { return Ok(None) };
+        let TimedEntry { key, start_ms, end_ms, .. } = &found;
+        self.key.clear();
+        let segment = end_ms / spec.segment_ms;
+        match sessions {
+            true => session_key::local_key(segment, key, *start_ms, *end_ms, &mut self.key),
+            false => window_key::local_key(segment, key, *start_ms, 0, &mut self.key),
+        }
+        let value = self.get_built_key(store)?;
+        Ok(value.map(|value| TimedEntry { value: value.to_vec(), ..found }))
     }
 
     /// The next rows of the index, segment by segment.
