@@ -291,12 +291,8 @@ pub enum TaskError {
 impl TaskError {
     /// Has another producer taken over the transactional id? Calls that name the group may be refused for what the group says.
     pub(crate) fn is_takeover(&self) -> bool {
-        let (step, source) = match self {
-            Self::Txn(TxnError::Port { step, source, .. }) => (Some(*step), source),
-            Self::Port(source) => (None, source),
-            _ => return false,
-        };
-        let of_group = matches!(step, None | Some(Step::SendOffsets | Step::CommitOffsets));
+        let Self::Txn(TxnError::Port { step, source, .. }) = self else { return false };
+        let of_group = matches!(step, Step::SendOffsets | Step::CommitOffsets);
         source.kind() == PortErrorKind::Fenced && !of_group
     }
 

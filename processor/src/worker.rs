@@ -115,8 +115,14 @@ pub(crate) struct Worker {
     open_at: Duration,
     purge_at: Duration,
     sampled_at: Duration,
-    /// Since when it has failed without a commit in between.
+    /// Since when it has failed without a commit in between; moved on by the time in which restores advance.
     failing_since: Option<Duration>,
+    /// Up to when that time is counted.
+    counted_until: Duration,
+    /// Since when tasks could not be opened beside those that run.
+    opening_since: Option<Duration>,
+    /// The last cycle brought a restore forward.
+    has_restored: bool,
     /// When the producer was taken over by another one of its transactional id.
     takeovers: Vec<Duration>,
     /// When positions were not in the log.
@@ -164,6 +170,9 @@ impl Worker {
             purge_at: now + around.config.purge_interval,
             sampled_at: now,
             failing_since: None,
+            counted_until: now,
+            opening_since: None,
+            has_restored: false,
             takeovers: Vec::new(),
             out_of_range: Vec::new(),
             processed: 0,

@@ -37,9 +37,14 @@ impl Worker {
             let committed: Vec<_> = committed.map(|metadata| &metadata.processor).collect();
             for topic in &plan.part(id.subtopology).own {
                 check(plan, topic, &committed, task, found.get(&*topic.name))?;
-                if let Some(digest) = found.get(&*topic.name).and_then(digest) {
-                    self.topic_ids.insert(Arc::clone(&topic.key), digest);
-                }
+                let Some(now) = found.get(&*topic.name).and_then(digest) else { continue };
+                // Tasks that were opened before rely on it, though nothing is committed for this one.
+                match self.topic_ids.get(&topic.key) {
+                    Some(before) if *before != now => {
+                        return Err(plan.lost(topic, Fate::MadeAnew).into());
+                    }
+                    _ => self.topic_ids.insert(Arc::clone(&topic.key), now),
+                };
             }
         }
         Ok(found)

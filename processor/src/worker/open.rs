@@ -110,15 +110,23 @@ impl Worker {
         let waits = |slot: &Slot| matches!(slot.stage, Stage::Waiting(_));
         let waiting: Vec<TaskId> =
             self.slots.iter().filter(|(_, slot)| waits(slot)).map(|(id, _)| *id).collect();
-        if waiting.is_empty() || elapsed < self.open_at {
+        if waiting.is_empty() {
+            self.opening_since = None;
             return Ok(false);
         }
-        let Err(failure) = self.open(waiting) else { return Ok(true) };
+        if elapsed < self.open_at {
+            return Ok(false);
+        }
+        let Err(failure) = self.open(waiting) else {
+            self.opening_since = None;
+            return Ok(true);
+        };
         if failure.class != ErrorClass::Retriable || !self.slots.values().any(Slot::is_running) {
             return Err(failure);
         }
-        let since = *self.failing_since.get_or_insert(elapsed);
+        let since = *self.opening_since.get_or_insert(elapsed);
         if elapsed.saturating_sub(since) >= self.around.config.task_timeout {
+            self.failing_since = Some(since);
             return Err(failure);
         }
         tracing::debug!(worker = self.index, error = %chain(&failure.error), "tasks wait to be opened");
@@ -254,6 +262,7 @@ impl Worker {
         let timeout = if running || self.busy { Duration::ZERO } else { config.poll_timeout };
         let records_max = config.restore_records_max;
         let mut worked = self.restorer.advance(timeout, records_max, &mut self.slots)?;
+        self.has_restored = worked;
         self.restorer.report(self.around.clock.elapsed());
         let restoring = |slot: &Slot| matches!(slot.stage, Stage::Restoring(..));
         let restored =

@@ -51,6 +51,7 @@ impl Worker {
         if again {
             self.back_off();
         }
+        self.counted_until = self.around.clock.elapsed();
         if failure.class == ErrorClass::Retriable {
             return Ok(Cycle::Idle);
         }
@@ -81,16 +82,27 @@ impl Worker {
         }
     }
 
-    /// Forgets earlier failures once everything runs and is committed.
+    /// Forgets earlier failures once what runs is committed and nothing is restored. The time in which a restore advances does not
+    /// count towards the time that failures may take: a long restore is no failure.
     pub(super) fn note_success(&mut self) {
+        let Some(since) = &mut self.failing_since else { return };
+        let is_retried = self.opening_since.is_some();
         let settled = |slot: &Slot| match &slot.stage {
             Stage::Running(task) => !task.has_worked(),
             Stage::Finished => true,
-            Stage::Waiting(_) | Stage::Restoring(..) => false,
+            // It has a time of its own.
+            Stage::Waiting(_) => is_retried,
+            Stage::Restoring(..) => false,
         };
-        if self.failing_since.is_some() && self.slots.values().all(settled) {
+        if self.slots.values().all(settled) {
             self.failing_since = None;
+            return;
         }
+        let now = self.around.clock.elapsed();
+        if self.has_restored {
+            *since += now.saturating_sub(self.counted_until);
+        }
+        self.counted_until = now;
     }
 
     /// Drops everything uncommitted, of all tasks, and the producer: the next cycle opens them anew.

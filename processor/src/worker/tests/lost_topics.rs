@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_connectors::{
     Backend, CommittedOffset, GroupMetadata, NewTopic, Offset, ProducerOptions, TopicPartition,
+    partition_for,
 };
 
 use super::apps::{counting, rekeyed, ticking};
@@ -38,7 +39,11 @@ fn delete(world: &World, topics: &[&str]) {
 }
 
 fn create(world: &World, topic: &str) {
-    let topic = NewTopic { name: topic.to_owned(), partitions: 1, config: BTreeMap::new() };
+    create_with(world, topic, 1);
+}
+
+fn create_with(world: &World, topic: &str, partitions: i32) {
+    let topic = NewTopic { name: topic.to_owned(), partitions, config: BTreeMap::new() };
     world.broker.admin().unwrap().create(&[topic]).unwrap();
 }
 
@@ -122,6 +127,30 @@ fn a_changelog_that_was_made_anew_ends_the_run_and_local_state_stays() {
     // The same on a machine without local state, which would not notice by itself.
     world.disk.wipe();
     made_anew(&world, &topology);
+}
+
+#[test]
+fn a_task_that_never_committed_does_not_make_another_changelog_the_one_that_others_rely_on() {
+    let (world, mut config) = (World::of_lines(2, &[]), config());
+    config.workers = 2;
+    let around = world.prepare(&counting(), &config).unwrap();
+    let mut first = Worker::new(around.clone(), 0).unwrap();
+    let mut second = Worker::new(around, 1).unwrap();
+    world.settle(&mut [&mut first, &mut second]).unwrap();
+    // Only the first one's task gets records.
+    let own = first.slots.keys().next().unwrap().partition;
+    let word =
+        ["a", "b", "c", "d", "e"].into_iter().find(|word| partition_for(word.as_bytes(), 2) == own);
+    let word = word.expect("one of them is on either partition");
+    world.write("lines", &[(word, word, 0)]);
+    world.settle(&mut [&mut first, &mut second]).unwrap();
+    assert_eq!(world.totals(), [(word.to_owned(), 1)]);
+    delete(&world, &[CHANGELOG]);
+    create_with(&world, CHANGELOG, 2);
+    second.close().unwrap();
+    let ended = world.settle(&mut [&mut first]).unwrap_err();
+    assert!(matches!(ended, RunError::Task { source: TaskError::LostTopic(_), .. }), "{ended:?}");
+    assert!(ended.chain().contains("was deleted and made anew"), "{ended:?}");
 }
 
 #[test]

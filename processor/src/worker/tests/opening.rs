@@ -83,6 +83,47 @@ fn tasks_that_cannot_be_opened_for_too_long_end_the_worker() {
     assert!(matches!(error, crate::RunError::GaveUp { .. }), "{error}");
 }
 
+#[test]
+fn failures_long_before_and_after_a_long_restore_are_not_one_that_stays() {
+    let world = World::of_lines(1, &WORDS);
+    world.settle(&mut [&mut world.worker(&counting(), &config())]).unwrap();
+    let fails = FaultPlan::new().on(Call::Poll, 1, Fault::Fails(PortErrorKind::Retriable));
+    // The state is restored anew; it takes longer than failures may take, and one comes first.
+    world.disk.wipe();
+    let mut config = config();
+    config.restore_records_max = 1;
+    let mut worker = world.worker(&counting(), &config);
+    world.broker.set_faults(fails.clone());
+    for _ in 0..5 {
+        worker.run_once().unwrap();
+        world.clock.advance(config.task_timeout / 3);
+    }
+    assert_eq!((running(&worker), world.broker.faults_left()), (0, 0), "it is still restored");
+    world.broker.set_faults(fails);
+    worker.run_once().unwrap();
+    assert_eq!(world.broker.faults_left(), 0);
+    world.settle(&mut [&mut worker]).unwrap();
+    assert_eq!(running(&worker), 1);
+}
+
+#[test]
+fn tasks_that_were_opened_late_leave_no_failure_behind() {
+    let world = World::of_lines(PARTITIONS, &WORDS);
+    let around = surroundings(&world);
+    let mut worker = taken_over(&world, &around);
+    let fails = |call| FaultPlan::new().on(call, 1, Fault::Fails(PortErrorKind::Retriable));
+    world.broker.set_faults(fails(Call::Committed));
+    worker.run_once().unwrap();
+    assert_eq!((running(&worker), worker.opening_since.is_some()), (2, true));
+    world.clock.advance(Duration::from_secs(1));
+    worker.run_once().unwrap();
+    assert_eq!((worker.opening_since, worker.failing_since), (None, None));
+    world.clock.advance(around.config.task_timeout);
+    world.broker.set_faults(fails(Call::Poll));
+    worker.run_once().unwrap();
+    world.settle(&mut [&mut worker]).unwrap();
+}
+
 /// Opening takes time.
 struct Slow {
     disk: Disk,
