@@ -38,6 +38,8 @@ struct SessionAggregate<K: Datum, V, WK, S, F> {
     semantics: Semantics,
     /// The highest timestamp seen.
     stream_time: Timestamp,
+    /// Where results wait: no session that is still to be told ends before this.
+    waiting_from_ms: i64,
     types: PhantomData<fn(V) -> WK>,
 }
 
@@ -55,7 +57,8 @@ where
     S: Datum,
     F: SessionFold<K::Inner, V, S>,
 {
-    /// The sessions that a record at this time joins.
+    /// The sessions that a record at this time joins. One that has closed is final, also where the store holds it longer; Kafka
+    /// Streams lets it grow again.
     fn joined(
         &self,
         context: &mut Context<'_>,
@@ -63,14 +66,18 @@ where
         time: Timestamp,
     ) -> NodeResult<Vec<(SessionKey<K::Inner>, S)>> {
         let gap = self.windows.gap_ms();
-        let times = (time.0.saturating_sub(gap), time.0.saturating_add(gap));
-        let times = (Timestamp(times.0), Timestamp(times.1));
+        let open_from = match self.semantics {
+            Semantics::Java => i64::MIN,
+            _ => self.windows.closed_before_ms(self.stream_time.0),
+        };
+        let (from, to) = (time.0.saturating_sub(gap).max(open_from), time.0.saturating_add(gap));
+        let times = (Timestamp(from), Timestamp(to));
         context.store(&self.rows).find(key, times, Direction::Forward)?.collect()
     }
 
     /// Puts one session in the place of those that the record joins.
     fn replace(
-        &self,
+        &mut self,
         context: &mut Context<'_>,
         record: &Record<K::Inner, V>,
         joined: Vec<(SessionKey<K::Inner>, S)>,
@@ -99,6 +106,7 @@ where
                 old = told;
             }
         }
+        self.waiting_from_ms = self.waiting_from_ms.min(window.end_ms);
         let (start, end) = (Timestamp(window.start_ms), Timestamp(window.end_ms));
         context.store(&self.rows).set(key, new.as_ref(), start, end)?;
         self.tell(context, key, Update { window, value: Change::latest(new, old) }, headers)
@@ -133,7 +141,7 @@ where
     F: SessionFold<K::Inner, V, S>,
 {
     /// Takes in a record, unless its session has closed.
-    fn update(&self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
+    fn update(&mut self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
         let (time, closed_before) =
             (record.timestamp, self.windows.closed_before_ms(self.stream_time.0));
         let joined = self.joined(context, &record.key, time)?;
@@ -157,6 +165,10 @@ where
     fn tell_closed(&mut self, context: &mut Context<'_>, headers: &Headers) -> NodeResult {
         let close_ms = self.windows.closed_before_ms(self.stream_time.0);
         let Some(last) = self.closing.since(close_ms) else { return Ok(()) };
+        if close_ms <= self.waiting_from_ms {
+            self.closing.told(close_ms);
+            return Ok(());
+        }
         let Some((from, to)) = SessionWindows::closed_ends(last, close_ms) else { return Ok(()) };
         let (times, mut cursor) = ((Timestamp(from), Timestamp(to)), TimeCursor::default());
         loop {
@@ -172,6 +184,9 @@ where
             }
         }
         self.closing.told(close_ms);
+        let times = (Timestamp(close_ms), Timestamp(i64::MAX));
+        let next = context.store(&self.rows).by_time(times, &mut TimeCursor::default(), 1)?;
+        self.waiting_from_ms = next.first().map_or(i64::MAX, |(session, _)| session.end.0);
         Ok(())
     }
 }
@@ -251,6 +266,7 @@ where
             closing: Closing::new(emit),
             semantics: setup.semantics(),
             stream_time: Timestamp::NONE,
+            waiting_from_ms: i64::MIN,
             types: PhantomData,
         }))
     })
