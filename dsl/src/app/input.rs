@@ -236,6 +236,13 @@ impl Feeding {
     }
 }
 
+/// Whoever fails in between leaves no thread behind that goes on appending.
+impl Drop for Feeding {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// A reader that fails once it is asked to stop.
 struct Stoppable<R> {
     inner: R,

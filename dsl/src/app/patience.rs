@@ -30,8 +30,10 @@ pub(super) async fn attempt<T: Send + 'static>(
         () = shutdown => {
             tracing::info!("stopping: nothing has begun yet");
             stop.store(true, Ordering::SeqCst);
-            // What comes of it all the same is closed in peace. A thread that waits for a broker is left alone.
-            tokio::time::timeout(FAREWELL, done).await.ok();
+            // What comes of it all the same is closed in peace, where that may block. A thread that waits for a broker is left alone.
+            if let Ok(late) = tokio::time::timeout(FAREWELL, done).await {
+                tokio::task::spawn_blocking(move || drop(late)).await.ok();
+            }
             return Ok(None);
         }
     };
@@ -93,9 +95,10 @@ mod tests {
             count.get()
         };
         let short = Duration::from_millis(30);
-        assert_eq!(attempts(PortErrorKind::Retriable, short), 2, "the second when it is over");
+        // The last when it is over; how many before it is the machine's affair.
+        assert!(attempts(PortErrorKind::Retriable, short) >= 2);
         assert_eq!(attempts(PortErrorKind::Retriable, Duration::ZERO), 1);
-        assert_eq!(attempts(PortErrorKind::Unsupported, short), 1);
+        assert_eq!(attempts(PortErrorKind::Unsupported, Duration::MAX), 1);
     }
 
     #[test]
@@ -107,6 +110,28 @@ mod tests {
         })
         .unwrap();
         assert_eq!(count.get(), 2);
+    }
+
+    /// As a run does that waits for its threads.
+    struct Blocks;
+
+    impl Drop for Blocks {
+        fn drop(&mut self) {
+            // Panics inside asynchronous code.
+            tokio::runtime::Handle::current().block_on(std::future::ready(()));
+        }
+    }
+
+    #[test]
+    fn what_a_stop_comes_too_late_for_is_closed_where_that_may_block() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut stop = std::future::ready(());
+        let ended = runtime.block_on(attempt(Duration::ZERO, &mut stop, || Ok(Blocks)));
+        // Ready together: either may be heard first.
+        if let Some(blocks) = ended.unwrap() {
+            let closed = runtime.spawn_blocking(move || drop(blocks));
+            runtime.block_on(closed).unwrap();
+        }
     }
 
     #[test]

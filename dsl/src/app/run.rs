@@ -161,9 +161,11 @@ impl Run {
             () = &mut shutdown => return Ok(None),
         };
         let place = Place { backend, clock };
-        let Some(course) = self.attempt(&place, &mut shutdown, Self::prepare).await? else {
-            return Ok(None);
-        };
+        let (patience, began) = (self.settings.task_timeout.min(START_PATIENCE), Instant::now());
+        let prepared = self.attempt(patience, &place, &mut shutdown, Self::prepare).await?;
+        let Some(course) = prepared else { return Ok(None) };
+        // What follows has to do with the rest; feeding the input does not count.
+        let patience = patience.saturating_sub(began.elapsed());
         let mut feeding = self.start_input(&course, &place.backend, texts)?;
         if course.until == Until::EndAtStart
             && let Some(mut before) = feeding.take()
@@ -183,8 +185,7 @@ impl Run {
         let endpoint = self.listen().await?;
         let planned = course.clone();
         let start = move |run: &Self, place: &Place| run.start(&planned, place);
-        let Some(streams) = self.attempt(&place, &mut shutdown, start).await? else {
-            feeding.iter().for_each(Feeding::stop);
+        let Some(streams) = self.attempt(patience, &place, &mut shutdown, start).await? else {
             return Ok(None);
         };
         let server = endpoint.map(|endpoint| {
@@ -213,11 +214,11 @@ impl Run {
     /// Does what may have to wait for a broker; `None` when a stop is asked for meanwhile.
     async fn attempt<T: Send + 'static>(
         self: &Arc<Self>,
+        patience: Duration,
         place: &Place,
         shutdown: &mut (impl Future<Output = ()> + Unpin),
         work: impl Fn(&Self, &Place) -> Result<T, AppError> + Send + 'static,
     ) -> Result<Option<T>, AppError> {
-        let patience = self.settings.task_timeout.min(START_PATIENCE);
         let (run, place) = (Arc::clone(self), place.clone());
         attempt(patience, shutdown, move || work(&run, &place)).await
     }
@@ -492,9 +493,7 @@ async fn watch(
             }
         }
     }
-    if let Some(feeding) = &feeding {
-        feeding.stop();
-    }
+    drop(feeding);
     let ended = streams.join().map_err(|e| Failure::Run(Box::new(e)))?;
     match input_failed {
         Some(error) => Err(Failure::Other(error)),
