@@ -45,6 +45,14 @@ fn every_scenario_on_the_list_of_expected_failures_exists() {
 }
 
 #[test]
+fn the_readme_says_how_many_scenarios_pass() {
+    let all = scenario_files(&[file("scenarios")]).unwrap().len();
+    let told = format!("{} of {all} scenarios recorded", all - expected().names().count());
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md");
+    assert!(fs::read_to_string(readme).unwrap().contains(&told), "README.md has to say: {told}");
+}
+
+#[test]
 fn a_restart_in_the_middle_with_the_stores_of_the_last_commit_changes_nothing() {
     let crash = Some(Crash::StoresKept);
     assert_no_surprise(RunOptions { crash, ..RunOptions::default() });

@@ -215,8 +215,9 @@ where
         };
         self.stream_time = self.stream_time.max(timestamp);
         let record = Record { key, value, timestamp, headers };
-        // Before the record moves the store's retention; Kafka Streams does it behind, and loses sessions when time jumps.
-        if self.semantics == Semantics::Java {
+        // Before the record moves the store's retention; Kafka Streams does it behind, and loses sessions when time
+        // jumps, unless they are still in its record cache.
+        if self.semantics == Semantics::Java && !self.cached {
             self.update(context, &record)?;
             return self.tell_closed(context, &record.headers);
         }

@@ -155,8 +155,9 @@ where
         };
         let record = Record { key, value, timestamp, headers };
         self.stream_time = self.stream_time.max(timestamp);
-        // Before the record moves the store's retention; Kafka Streams does it behind, and loses windows when time jumps.
-        if self.semantics == Semantics::Java {
+        // Before the record moves the store's retention; Kafka Streams does it behind, and loses windows when time
+        // jumps, unless they are still in its record cache.
+        if self.semantics == Semantics::Java && !self.cached {
             self.update_all(context, &record)?;
             return self.tell_closed(context, &record.headers);
         }
