@@ -152,7 +152,7 @@ fn look_for_gaps(guarantee: Guarantee) {
     for change in &changes {
         for (kind, topic, arrived) in [
             ("tasks that read the input", world.topics.input.as_str(), &echo),
-            ("tasks that count", &repartition, &totals),
+            ("tasks that count", repartition.as_str(), &totals),
         ] {
             let gaps = change.gaps(topic, arrived);
             println!("{guarantee:?}: one {}, {topic} stays: gaps up to {gaps:.0?}", change.what);
