@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_connectors::{Serde, SharedSerde};
-use thalweg_processor::StoreDef;
+use thalweg_processor::{StoreDef, StoreShape};
 
 use crate::config::StoreType;
 use crate::name::Name;
@@ -108,7 +108,8 @@ impl<K, V, V2> StreamJoined<K, V, V2> {
     /// Applies the changelog options to a store.
     pub(crate) fn apply(&self, mut def: StoreDef) -> StoreDef {
         def.logging.clone_from(&self.changelog);
-        def.logs_headers = true;
+        // The store of records without a partner does not, as in Kafka Streams.
+        def.logs_headers = matches!(def.shape, StoreShape::Window { .. });
         def
     }
 }
