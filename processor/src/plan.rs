@@ -29,6 +29,7 @@ use crate::topology::{NodeKind, SinkTopic, StoreNo, SubTopology, TaskId, TopicRe
 
 use self::identity::{Fate, OwnTopic};
 
+pub(crate) use counts::resolve as partition_counts;
 pub use error::{LostTopic, PlanError};
 pub(crate) use topics::Found;
 

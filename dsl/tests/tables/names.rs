@@ -60,8 +60,8 @@ fn given_names_name_nodes_stores_and_topics() {
             "KTABLE-SOURCE-0000000001",
             "all",
             "by-value",
-            "KSTREAM-SINK-0000000004",
-            "KSTREAM-SOURCE-0000000005",
+            "counting-sink",
+            "counting-source",
             "counting",
             "KTABLE-TOSTREAM-0000000007",
             "sink"

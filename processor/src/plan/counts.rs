@@ -10,7 +10,7 @@ use super::{PlanError, inputs, written};
 use crate::topology::{TopicRef, Topology};
 
 /// From the counts of external topics to those of all inputs, by full name.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     topology: &Topology,
     application_id: &str,
     external: BTreeMap<Arc<str>, i32>,

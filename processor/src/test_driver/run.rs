@@ -12,6 +12,7 @@ use super::{Recorder, SharedLog, TestDriver, lock, refused};
 use crate::collector::Collector;
 use crate::error::TaskError;
 use crate::globals::Globals;
+use crate::plan::partition_counts;
 use crate::task::{Task, TaskSpec};
 use crate::topology::{NodeIx, StoreNo, TaskId, TopicRef};
 
@@ -43,10 +44,15 @@ impl TestDriver {
         for name in &externals {
             log.create(name, count(name));
         }
+        let known = externals.iter().map(|name| (Arc::clone(name), count(name)));
+        let known =
+            known.chain(given.iter().map(|(name, partitions)| (Arc::clone(name), *partitions)));
+        // Inputs that do not fit together are a test's own business.
+        let planned = partition_counts(&self.topology, app, known.collect()).unwrap_or_default();
         for (name, topic) in repartition {
             let name = internal(name);
-            let given = given.get(&name).copied();
-            log.create(&name, given.or(topic.partitions).unwrap_or(most));
+            let wanted = given.get(&name).copied().or(topic.partitions);
+            log.create(&name, wanted.or(planned.get(&name).copied()).unwrap_or(most));
         }
         drop(log);
         let tasks = self.inputs().values().copied().max().unwrap_or(1);
