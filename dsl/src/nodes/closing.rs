@@ -1,12 +1,13 @@
 //! What an aggregation that emits on close remembers: up to which time windows were closed.
 
 use thalweg_connectors::Timestamp;
-use thalweg_processor::Context;
+use thalweg_processor::{Context, NodeResult};
+use thalweg_state::TimeCursor;
 
 use crate::emit::EmitStrategy;
 
 /// How many results are read at once.
-pub(super) const BATCH: usize = 256;
+const BATCH: usize = 256;
 
 /// The name under which it survives a restart.
 const CLOSED: &str = "emitted-until";
@@ -49,6 +50,25 @@ impl Closing {
     pub(super) fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
         if self.last > Timestamp::NONE {
             facts(CLOSED, self.last.0);
+        }
+    }
+}
+
+/// Tells results page by page: `read` gives the next ones, at most so many, and `tell` sends one downstream, which may write to the store.
+pub(super) fn tell_all<E>(
+    context: &mut Context<'_>,
+    read: impl Fn(&mut Context<'_>, &mut TimeCursor, usize) -> NodeResult<Vec<E>>,
+    tell: impl Fn(&mut Context<'_>, E) -> NodeResult,
+) -> NodeResult {
+    let mut cursor = TimeCursor::default();
+    loop {
+        let page = read(context, &mut cursor, BATCH)?;
+        let is_last = page.len() < BATCH;
+        for entry in page {
+            tell(context, entry)?;
+        }
+        if is_last {
+            return Ok(());
         }
     }
 }

@@ -10,16 +10,14 @@ use thalweg_processor::{
 };
 
 use super::join_stream::SideStore;
+use super::stream_time::StreamTime;
 use crate::join_windows::JoinWindows;
-
-/// The name under which the node's stream time survives a restart.
-const STREAM_TIME: &str = "stream-time";
 
 struct SelfJoin<K: Datum, V: Datum, W, F> {
     windows: JoinWindows,
     join: Arc<F>,
     rows: Handle<K::Inner, V::Inner, Window>,
-    stream_time: Timestamp,
+    stream_time: StreamTime,
     types: PhantomData<fn() -> W>,
 }
 
@@ -57,7 +55,7 @@ where
     /// Joins a record with those before it, as left and as right value, and with itself: in Kafka Streams' order.
     fn meet(&self, context: &mut Context<'_>, record: &Record<K, V>, key: &K::Inner) -> NodeResult {
         let (time, value) = (record.timestamp, &record.value);
-        let kept_from = self.stream_time.0.saturating_sub(self.windows.retention_ms());
+        let kept_from = self.stream_time.ms().saturating_sub(self.windows.retention_ms());
         let mut meets_itself = time.0 > kept_from.saturating_add(1);
         for (at, other) in self.found(context, key, self.windows.left().around(time.0))? {
             self.tell(context, record, (value, &V::from_inner(other)), time.max(at))?;
@@ -80,9 +78,7 @@ where
     F: Fn(&K, Option<&V>, Option<&V>) -> Result<W, BoxError> + Send + Sync + 'static,
 {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
-        if let Some(remembered) = context.remembered(STREAM_TIME) {
-            self.stream_time = Timestamp(remembered);
-        }
+        self.stream_time.recall(context);
         Ok(())
     }
 
@@ -92,14 +88,12 @@ where
             context.drop_record("null key or value in a stream-stream join");
             return Ok(());
         };
-        self.stream_time = self.stream_time.max(record.timestamp);
+        self.stream_time.observe(record.timestamp);
         self.meet(context, &record, &key)
     }
 
     fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
-        if self.stream_time > Timestamp::NONE {
-            facts(STREAM_TIME, self.stream_time.0);
-        }
+        self.stream_time.remember(facts);
     }
 }
 
@@ -117,7 +111,7 @@ where
 {
     Arc::new(move |setup| {
         let (join, rows) = (Arc::clone(&join), setup.store(&store)?);
-        let stream_time = Timestamp::NONE;
+        let stream_time = StreamTime::NONE;
         let types = PhantomData;
         Ok(Box::new(SelfJoin::<K, V, W, F> { windows, join, rows, stream_time, types }))
     })

@@ -15,6 +15,7 @@ use thalweg_processor::{
 };
 
 use super::held::{HeldKey, HeldValues};
+use super::stream_time::STREAM_TIME;
 use crate::join_windows::SideWindows;
 
 /// The records of one side.
@@ -26,8 +27,6 @@ pub(crate) type HeldStore<K> = Store<HeldKey<K>, HeldValues, KeyValue>;
 /// How many records without a partner are read at once.
 const BATCH: usize = 256;
 
-/// The names under which the join's times survive a restart.
-const STREAM_TIME: &str = "stream-time";
 const EARLIEST: &str = "earliest";
 
 /// Joins values as one side sees them.

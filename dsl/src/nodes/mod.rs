@@ -16,6 +16,7 @@ pub(crate) mod join_tables;
 pub(crate) mod session_aggregate;
 pub(crate) mod session_fold;
 pub(crate) mod sliding_aggregate;
+pub(crate) mod stream_time;
 pub(crate) mod suppress;
 pub(crate) mod table;
 pub(crate) mod table_change;

@@ -15,8 +15,9 @@ use thalweg_processor::{
 };
 use thalweg_state::{Direction, TimeCursor};
 
-use super::closing::{BATCH, Closing};
+use super::closing::{Closing, tell_all};
 use super::session_fold::SessionFold;
+use super::stream_time::StreamTime;
 use super::table::Switch;
 use crate::emit::EmitStrategy;
 use crate::session_windows::SessionWindows;
@@ -24,9 +25,6 @@ use crate::windows::{TimeWindow, WindowKey};
 
 /// The rows of a table of sessions.
 pub(crate) type SessionStore<K, V> = Store<K, V, Session>;
-
-/// The name under which the node's stream time survives a restart.
-const STREAM_TIME: &str = "stream-time";
 
 struct SessionAggregate<K: Datum, V, WK, S, F> {
     fold: Arc<F>,
@@ -37,7 +35,7 @@ struct SessionAggregate<K: Datum, V, WK, S, F> {
     closing: Closing,
     semantics: Semantics,
     /// The highest timestamp seen.
-    stream_time: Timestamp,
+    stream_time: StreamTime,
     /// Where results wait: no session that is still to be told ends before this.
     waiting_from_ms: i64,
     types: PhantomData<fn(V) -> WK>,
@@ -68,7 +66,7 @@ where
         let gap = self.windows.gap_ms();
         let open_from = match self.semantics {
             Semantics::Java => i64::MIN,
-            _ => self.windows.closed_before_ms(self.stream_time.0),
+            _ => self.windows.closed_before_ms(self.stream_time.ms()),
         };
         let (from, to) = (time.0.saturating_sub(gap).max(open_from), time.0.saturating_add(gap));
         let times = (Timestamp(from), Timestamp(to));
@@ -130,20 +128,11 @@ where
         let timestamp = Timestamp(window.end_ms);
         context.forward(Record { key: WK::make(key.clone(), window), value, timestamp, headers })
     }
-}
 
-impl<K, V, WK, S, F> SessionAggregate<K, V, WK, S, F>
-where
-    K: Datum,
-    V: Datum,
-    WK: WindowKey<K::Inner>,
-    S: Datum,
-    F: SessionFold<K::Inner, V, S>,
-{
     /// Takes in a record, unless its session has closed.
     fn update(&mut self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
         let (time, closed_before) =
-            (record.timestamp, self.windows.closed_before_ms(self.stream_time.0));
+            (record.timestamp, self.windows.closed_before_ms(self.stream_time.ms()));
         let joined = self.joined(context, &record.key, time)?;
         let whole = TimeWindow { start_ms: time.0, end_ms: time.0 };
         let window = joined.iter().fold(whole, |window, (session, _)| TimeWindow {
@@ -151,7 +140,7 @@ where
             end_ms: window.end_ms.max(session.end.0),
         });
         if window.end_ms < closed_before {
-            let (TimeWindow { start_ms, end_ms }, stream_time) = (window, self.stream_time.0);
+            let (TimeWindow { start_ms, end_ms }, stream_time) = (window, self.stream_time.ms());
             context.drop_record_with(
                 "late",
                 format_args!("session [{start_ms}, {end_ms}] closed, stream time is {stream_time}"),
@@ -163,26 +152,23 @@ where
 
     /// Tells the sessions that have closed.
     fn tell_closed(&mut self, context: &mut Context<'_>, headers: &Headers) -> NodeResult {
-        let close_ms = self.windows.closed_before_ms(self.stream_time.0);
+        let close_ms = self.windows.closed_before_ms(self.stream_time.ms());
         let Some(last) = self.closing.since(close_ms) else { return Ok(()) };
         if close_ms <= self.waiting_from_ms {
             self.closing.told(close_ms);
             return Ok(());
         }
         let Some((from, to)) = SessionWindows::closed_ends(last, close_ms) else { return Ok(()) };
-        let (times, mut cursor) = ((Timestamp(from), Timestamp(to)), TimeCursor::default());
-        loop {
-            let closed = context.store(&self.rows).by_time(times, &mut cursor, BATCH)?;
-            let are_all = closed.len() < BATCH;
-            for (SessionKey { key, start, end }, row) in closed {
+        let (rows, times) = (&self.rows, (Timestamp(from), Timestamp(to)));
+        tell_all(
+            context,
+            |context, cursor, max| context.store(rows).by_time(times, cursor, max),
+            |context, (SessionKey { key, start, end }, row)| {
                 let key = WK::make(key, TimeWindow { start_ms: start.0, end_ms: end.0 });
                 let value = Change::latest(Some(row), None);
-                context.forward(Record { key, value, timestamp: end, headers: headers.clone() })?;
-            }
-            if are_all {
-                break;
-            }
-        }
+                context.forward(Record { key, value, timestamp: end, headers: headers.clone() })
+            },
+        )?;
         self.closing.told(close_ms);
         let times = (Timestamp(close_ms), Timestamp(i64::MAX));
         let next = context.store(&self.rows).by_time(times, &mut TimeCursor::default(), 1)?;
@@ -200,9 +186,7 @@ where
     F: SessionFold<K::Inner, V, S>,
 {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
-        if let Some(remembered) = context.remembered(STREAM_TIME) {
-            self.stream_time = Timestamp(remembered);
-        }
+        self.stream_time.recall(context);
         self.closing.recall(context);
         Ok(())
     }
@@ -213,7 +197,7 @@ where
             context.drop_record("null key in a session aggregation");
             return Ok(());
         };
-        self.stream_time = self.stream_time.max(timestamp);
+        self.stream_time.observe(timestamp);
         let record = Record { key, value, timestamp, headers };
         // Before the record moves the store's retention; Kafka Streams does it behind, and loses sessions when time
         // jumps, unless they are still in its record cache.
@@ -234,9 +218,7 @@ where
     }
 
     fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
-        if self.stream_time > Timestamp::NONE {
-            facts(STREAM_TIME, self.stream_time.0);
-        }
+        self.stream_time.remember(facts);
         self.closing.remember(facts);
     }
 }
@@ -266,7 +248,7 @@ where
             send_old: send_old.is_on(),
             closing: Closing::new(emit),
             semantics: setup.semantics(),
-            stream_time: Timestamp::NONE,
+            stream_time: StreamTime::NONE,
             waiting_from_ms: i64::MIN,
             types: PhantomData,
         }))

@@ -13,18 +13,16 @@ use thalweg_processor::{
     Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Semantics,
     Timestamped, TimestampedWindow, UsageError, take,
 };
-use thalweg_state::{Direction, TimeCursor};
+use thalweg_state::Direction;
 
 use super::aggregate_fold::Fold;
-use super::closing::{BATCH, Closing};
+use super::closing::{Closing, tell_all};
+use super::stream_time::StreamTime;
 use super::table::{Switch, flushed_record};
 use super::window_aggregate::WindowStore;
 use crate::emit::EmitStrategy;
 use crate::sliding_windows::SlidingWindows;
 use crate::windows::WindowKey;
-
-/// The name under which the node's stream time survives a restart.
-const STREAM_TIME: &str = "stream-time";
 
 struct SlidingAggregate<K: Datum, V, WK, S, F> {
     fold: Arc<F>,
@@ -35,7 +33,7 @@ struct SlidingAggregate<K: Datum, V, WK, S, F> {
     closing: Closing,
     semantics: Semantics,
     /// The highest timestamp seen.
-    stream_time: Timestamp,
+    stream_time: StreamTime,
     types: PhantomData<fn(V) -> WK>,
 }
 
@@ -77,7 +75,7 @@ where
     F: Fold<K::Inner, V, S>,
 {
     fn closes_ms(&self) -> i64 {
-        self.stream_time.0.saturating_sub(self.windows.grace_ms())
+        self.stream_time.ms().saturating_sub(self.windows.grace_ms())
     }
 
     fn found(
@@ -103,7 +101,7 @@ where
     ) -> NodeResult {
         let window = self.windows.window_at(start);
         if window.end_ms < self.closes_ms() {
-            let (end, stream_time) = (window.end_ms, self.stream_time.0);
+            let (end, stream_time) = (window.end_ms, self.stream_time.ms());
             let detail =
                 format_args!("window [{start}, {end}] closed, stream time is {stream_time}");
             context.drop_record_with("late", detail);
@@ -245,10 +243,15 @@ where
         }
     }
 
+    /// Has the last window that a record of this time is in closed?
+    fn is_late(&self, time_ms: i64) -> bool {
+        time_ms.saturating_add(self.windows.difference_ms()) < self.closes_ms()
+    }
+
     fn update_all(&self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
         let time = record.timestamp.0;
-        if time.saturating_add(self.windows.difference_ms()) < self.closes_ms() {
-            let stream_time = self.stream_time.0;
+        if self.is_late(time) {
+            let stream_time = self.stream_time.ms();
             let detail = format_args!("its last window closed, stream time is {stream_time}");
             context.drop_record_with("late", detail);
             return Ok(());
@@ -267,20 +270,17 @@ where
         let close_ms = self.closes_ms();
         let Some(last) = self.closing.since(close_ms) else { return Ok(()) };
         let Some((from, to)) = self.windows.closed_starts(last, close_ms) else { return Ok(()) };
-        let (times, mut cursor) = ((Timestamp(from), Timestamp(to)), TimeCursor::default());
-        loop {
-            let closed = context.store(&self.rows).by_time(times, &mut cursor, BATCH)?;
-            let are_all = closed.len() < BATCH;
-            for (at, row) in closed {
+        let (rows, times) = (&self.rows, (Timestamp(from), Timestamp(to)));
+        tell_all(
+            context,
+            |context, cursor, max| context.store(rows).by_time(times, cursor, max),
+            |context, (at, row)| {
                 let key = WK::make(at.key, self.windows.window_at(at.start.0));
                 let value = Change::latest(Some(row.value), None);
                 let (timestamp, headers) = (row.timestamp, headers.clone());
-                context.forward(Record { key, value, timestamp, headers })?;
-            }
-            if are_all {
-                break;
-            }
-        }
+                context.forward(Record { key, value, timestamp, headers })
+            },
+        )?;
         self.closing.told(close_ms);
         Ok(())
     }
@@ -295,9 +295,7 @@ where
     F: Fold<K::Inner, V, S>,
 {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
-        if let Some(remembered) = context.remembered(STREAM_TIME) {
-            self.stream_time = Timestamp(remembered);
-        }
+        self.stream_time.recall(context);
         self.closing.recall(context);
         Ok(())
     }
@@ -312,16 +310,15 @@ where
         if self.semantics == Semantics::Java && self.windows.difference_ms() == 0 {
             return Err(UsageError::EmptyWindow(timestamp.0).into());
         }
-        self.stream_time = self.stream_time.max(timestamp);
+        self.stream_time.observe(timestamp);
         // Before the record moves the store's retention; Kafka Streams does it behind, and loses windows when time jumps.
         if self.semantics != Semantics::Java {
             self.tell_closed(context, &record.headers)?;
         }
         self.update_all(context, &record)?;
         // Kafka Streams tells nothing behind a record that is late for all windows, or before the first whole one.
-        let is_late = timestamp.0.saturating_add(self.windows.difference_ms()) < self.closes_ms();
         if self.semantics == Semantics::Java
-            && !is_late
+            && !self.is_late(timestamp.0)
             && timestamp.0 >= self.windows.difference_ms()
         {
             self.tell_closed(context, &record.headers)?;
@@ -336,9 +333,7 @@ where
     }
 
     fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
-        if self.stream_time > Timestamp::NONE {
-            facts(STREAM_TIME, self.stream_time.0);
-        }
+        self.stream_time.remember(facts);
         self.closing.remember(facts);
     }
 }
@@ -368,7 +363,7 @@ where
             send_old: send_old.is_on(),
             closing: Closing::new(emit),
             semantics: setup.semantics(),
-            stream_time: Timestamp::NONE,
+            stream_time: StreamTime::NONE,
             types: PhantomData,
         }))
     })

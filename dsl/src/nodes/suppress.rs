@@ -16,10 +16,8 @@ use thalweg_processor::{
 
 use super::change_buffer::Buffered;
 use super::dirty_keys::DirtyKeys;
+use super::stream_time::StreamTime;
 use super::table_getter::Getter;
-
-/// The name under which the node's stream time survives a restart.
-const STREAM_TIME: &str = "stream-time";
 
 /// The store of a suppression.
 pub(crate) type BufferStore<K, V> = Store<K, V, Buffer>;
@@ -114,7 +112,7 @@ struct Suppress<K, V> {
     value: SharedSerde<V>,
     order: Order,
     dirty: DirtyKeys,
-    stream_time: Timestamp,
+    stream_time: StreamTime,
     bytes: Bytes,
 }
 
@@ -233,9 +231,7 @@ impl<K: Datum, V: Datum> Suppress<K, V> {
 
 impl<K: Datum, V: Datum> Node for Suppress<K, V> {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
-        if let Some(remembered) = context.remembered(STREAM_TIME) {
-            self.stream_time = Timestamp(remembered);
-        }
+        self.stream_time.recall(context);
         let (order, mut is_whole) = (&mut self.order, true);
         let mut store = context.store(&self.buffer);
         store.each(|key, value| {
@@ -252,9 +248,9 @@ impl<K: Datum, V: Datum> Node for Suppress<K, V> {
 
     fn process(&mut self, slot: &mut dyn Any, context: &mut Context<'_>) -> NodeResult {
         let record = take::<K, Change<V>>(slot);
-        self.stream_time = self.stream_time.max(record.timestamp);
+        self.stream_time.observe(record.timestamp);
         self.put(context, &record)?;
-        let due = self.stream_time.0.saturating_sub(self.rules.wait_ms);
+        let due = self.stream_time.ms().saturating_sub(self.rules.wait_ms);
         while self.order.first().is_some_and(|(time, _)| *time <= due) {
             self.emit_first(context)?;
         }
@@ -275,9 +271,7 @@ impl<K: Datum, V: Datum> Node for Suppress<K, V> {
     }
 
     fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
-        if self.stream_time.0 >= 0 {
-            facts(STREAM_TIME, self.stream_time.0);
-        }
+        self.stream_time.remember(facts);
     }
 }
 
@@ -296,7 +290,7 @@ pub(crate) fn suppress<K: Datum, V: Datum>(
             value: Arc::clone(&value),
             order: Order::default(),
             dirty: DirtyKeys::default(),
-            stream_time: Timestamp::NONE,
+            stream_time: StreamTime::NONE,
             bytes: Bytes::default(),
         }))
     })

@@ -12,10 +12,10 @@ use thalweg_processor::{
     Change, Context, Flushed, Handle, Node, NodeResult, NodeSupplier, Record, Semantics, Store,
     TimestampedWindow, Updated, take,
 };
-use thalweg_state::TimeCursor;
 
 use super::aggregate_fold::Fold;
-use super::closing::{BATCH, Closing};
+use super::closing::{Closing, tell_all};
+use super::stream_time::StreamTime;
 use super::table::{Switch, flushed_record};
 use crate::cut::Cuts;
 use crate::emit::EmitStrategy;
@@ -23,9 +23,6 @@ use crate::windows::{TimeWindow, WindowKey};
 
 /// The rows of a windowed table.
 pub(crate) type WindowStore<K, V> = Store<K, V, TimestampedWindow>;
-
-/// The name under which the node's stream time survives a restart.
-const STREAM_TIME: &str = "stream-time";
 
 struct WindowAggregate<K: Datum, V, WK, S, F, C> {
     fold: Arc<F>,
@@ -36,7 +33,7 @@ struct WindowAggregate<K: Datum, V, WK, S, F, C> {
     closing: Closing,
     semantics: Semantics,
     /// The highest timestamp seen.
-    stream_time: Timestamp,
+    stream_time: StreamTime,
     types: PhantomData<fn(V) -> WK>,
 }
 
@@ -66,23 +63,13 @@ where
             Ok(Updated { value: folded.new, timestamp, extra: folded.old })
         })
     }
-}
 
-impl<K, V, WK, S, F, C> WindowAggregate<K, V, WK, S, F, C>
-where
-    K: Datum,
-    V: Datum,
-    WK: WindowKey<K::Inner>,
-    S: Datum,
-    F: Fold<K::Inner, V, S>,
-    C: Cuts,
-{
     /// Folds a record into all its windows that are open.
     fn update_all(&self, context: &mut Context<'_>, record: &Record<K::Inner, V>) -> NodeResult {
-        let closed_until = self.stream_time.0.saturating_sub(self.windows.grace_ms());
+        let closed_until = self.stream_time.ms().saturating_sub(self.windows.grace_ms());
         for window in self.windows.windows_for(record.timestamp.0) {
             if window.end_ms <= closed_until {
-                let stream_time = self.stream_time.0;
+                let stream_time = self.stream_time.ms();
                 context.drop_record_with(
                     "late",
                     format_args!("window {window} closed, stream time is {stream_time}"),
@@ -104,27 +91,24 @@ where
 
     /// Tells the results of the windows that have closed.
     fn tell_closed(&mut self, context: &mut Context<'_>, headers: &Headers) -> NodeResult {
-        let close_ms = self.stream_time.0.saturating_sub(self.windows.grace_ms());
+        let close_ms = self.stream_time.ms().saturating_sub(self.windows.grace_ms());
         let Some(last) = self.closing.since(close_ms) else { return Ok(()) };
         let Some((from, to)) = self.windows.closed_starts(last, close_ms) else { return Ok(()) };
-        let (times, mut cursor) = ((Timestamp(from), Timestamp(to)), TimeCursor::default());
-        loop {
-            let closed = context.store(&self.rows).by_time(times, &mut cursor, BATCH)?;
-            let are_all = closed.len() < BATCH;
-            for (at, row) in closed {
+        let (rows, times) = (&self.rows, (Timestamp(from), Timestamp(to)));
+        tell_all(
+            context,
+            |context, cursor, max| context.store(rows).by_time(times, cursor, max),
+            |context, (at, row)| {
                 let window = self.windows.window_at(at.start.0);
                 if window.end_ms > close_ms || last.is_some_and(|last| window.end_ms <= last) {
-                    continue;
+                    return Ok(());
                 }
                 let key = WK::make(at.key, window);
                 let value = Change::latest(Some(row.value), None);
                 let (timestamp, headers) = (row.timestamp, headers.clone());
-                context.forward(Record { key, value, timestamp, headers })?;
-            }
-            if are_all {
-                break;
-            }
-        }
+                context.forward(Record { key, value, timestamp, headers })
+            },
+        )?;
         self.closing.told(close_ms);
         Ok(())
     }
@@ -140,9 +124,7 @@ where
     C: Cuts,
 {
     fn init(&mut self, context: &mut Context<'_>) -> NodeResult {
-        if let Some(remembered) = context.remembered(STREAM_TIME) {
-            self.stream_time = Timestamp(remembered);
-        }
+        self.stream_time.recall(context);
         self.closing.recall(context);
         Ok(())
     }
@@ -154,7 +136,7 @@ where
             return Ok(());
         };
         let record = Record { key, value, timestamp, headers };
-        self.stream_time = self.stream_time.max(timestamp);
+        self.stream_time.observe(timestamp);
         // Before the record moves the store's retention; Kafka Streams does it behind, and loses windows when time
         // jumps, unless they are still in its record cache.
         if self.semantics == Semantics::Java && !self.cached {
@@ -173,9 +155,7 @@ where
     }
 
     fn remember(&self, facts: &mut dyn FnMut(&'static str, i64)) {
-        if self.stream_time > Timestamp::NONE {
-            facts(STREAM_TIME, self.stream_time.0);
-        }
+        self.stream_time.remember(facts);
         self.closing.remember(facts);
     }
 }
@@ -206,7 +186,7 @@ where
             send_old: send_old.is_on(),
             closing: Closing::new(emit),
             semantics: setup.semantics(),
-            stream_time: Timestamp::NONE,
+            stream_time: StreamTime::NONE,
             types: PhantomData,
         }))
     })
