@@ -20,6 +20,7 @@ mod merge;
 mod order;
 mod overlay;
 mod range;
+mod segments;
 pub mod session;
 mod session_key;
 mod spec;

@@ -5,10 +5,11 @@
 //! that ended a retention time or more before it, and entries leave a segment at a time.
 
 use crate::range::{Direction, KeyRange};
+use crate::segments::{self, SegmentWalk};
 use crate::session_key::{local_key, parse_local_key};
 use crate::task_state::TaskState;
 use crate::time_index;
-use crate::{Put, RangeIter, StateError, StoreIx, StoreKind, WindowSpec};
+use crate::{Put, StateError, StoreIx, StoreKind, WindowSpec};
 
 pub use crate::session_key::{SessionKey, parse_session_key, session_key};
 
@@ -125,7 +126,7 @@ impl TaskState {
         let segments = (ends_from_ms <= last_ms)
             .then(|| (ends_from_ms / spec.segment_ms, last_ms / spec.segment_ms));
         let wanted = Wanted { low, high, ends_from_ms, starts_to_ms };
-        Ok(SessionIter { state: self, store, wanted, direction, segments, inside: None })
+        Ok(SessionIter(SegmentWalk::new(self, store, wanted, segments, direction)))
     }
 }
 
@@ -138,7 +139,7 @@ struct Wanted {
     starts_to_ms: i64,
 }
 
-impl Wanted {
+impl segments::Wanted for Wanted {
     fn accepts(&self, local_key: &[u8]) -> bool {
         let Some(SessionKey { key, start_ms, end_ms }) = parse_local_key(local_key) else {
             return false;
@@ -149,7 +150,6 @@ impl Wanted {
             && start_ms <= self.starts_to_ms
     }
 
-    /// A range of local keys that holds all of ours in one segment, and perhaps others.
     fn range_in(&self, segment: i64) -> KeyRange {
         let segment_bytes = segment.to_be_bytes();
         let whole = KeyRange::prefix(&segment_bytes);
@@ -180,16 +180,7 @@ pub struct SessionEntry<'a> {
 }
 
 /// Walks entries of a session store, segment by segment.
-pub struct SessionIter<'a> {
-    state: &'a TaskState,
-    store: StoreIx,
-    wanted: Wanted,
-    direction: Direction,
-    /// The first and last segment not yet begun.
-    segments: Option<(i64, i64)>,
-    /// The walk through the segment at hand.
-    inside: Option<RangeIter<'a>>,
-}
+pub struct SessionIter<'a>(SegmentWalk<'a, Wanted>);
 
 impl SessionIter<'_> {
     /// Moves to the next entry and hands it out; `None` at the end.
@@ -197,37 +188,15 @@ impl SessionIter<'_> {
     /// # Errors
     /// If the engine cannot be read.
     pub fn next_entry(&mut self) -> Result<Option<SessionEntry<'_>>, StateError> {
-        loop {
-            let Some(inside) = &mut self.inside else {
-                let Some(segment) = self.next_segment() else {
-                    return Ok(None);
-                };
-                let range = self.wanted.range_in(segment);
-                self.inside = Some(self.state.range(self.store, &range, self.direction)?);
-                continue;
-            };
-            inside.advance()?;
-            match inside.entry() {
-                None => self.inside = None,
-                Some((key, _)) if self.wanted.accepts(key) => return Ok(self.entry()),
-                Some(_) => {}
-            }
-        }
-    }
-
-    fn entry(&self) -> Option<SessionEntry<'_>> {
-        let (local, value) = self.inside.as_ref()?.entry()?;
-        let SessionKey { key, start_ms, end_ms } = parse_local_key(local)?;
-        Some(SessionEntry { key, start_ms, end_ms, value })
-    }
-
-    fn next_segment(&mut self) -> Option<i64> {
-        let (first, last) = self.segments?;
-        let (segment, rest) = match self.direction {
-            Direction::Forward => (first, (first + 1, last)),
-            Direction::Reverse => (last, (first, last - 1)),
+        let Some((local, value)) = self.0.next_entry()? else {
+            return Ok(None);
         };
-        self.segments = (first < last).then_some(rest);
-        Some(segment)
+        let parsed = parse_local_key(local);
+        Ok(parsed.map(|SessionKey { key, start_ms, end_ms }| SessionEntry {
+            key,
+            start_ms,
+            end_ms,
+            value,
+        }))
     }
 }

@@ -10,11 +10,12 @@
 
 use crate::overlay::Overlay;
 use crate::range::{Direction, KeyRange};
+use crate::segments::{self, SegmentWalk};
 use crate::session_key::{self, SessionKey, parse_session_key};
 use crate::task_state::TaskState;
 use crate::time_index;
 use crate::window_key::{local_key, parse_local_key};
-use crate::{RangeIter, StateError, StoreIx, StoreKind, WindowSpec};
+use crate::{StateError, StoreIx, StoreKind, WindowSpec};
 
 pub use crate::window_key::{WindowKey, parse_window_store_key, window_store_key};
 
@@ -308,7 +309,7 @@ impl TaskState {
         let segments =
             (from_ms <= to_ms).then(|| (from_ms / spec.segment_ms, to_ms / spec.segment_ms));
         let wanted = Wanted { keys, from_ms, to_ms };
-        Ok(WindowIter { state: self, store, wanted, direction, segments, inside: None })
+        Ok(WindowIter(SegmentWalk::new(self, store, wanted, segments, direction)))
     }
 }
 
@@ -327,7 +328,7 @@ enum Keys {
     Between(Option<Vec<u8>>, Option<Vec<u8>>),
 }
 
-impl Wanted {
+impl segments::Wanted for Wanted {
     fn accepts(&self, local_key: &[u8]) -> bool {
         let Some(WindowKey { key, start_ms, .. }) = parse_local_key(local_key) else {
             return false;
@@ -342,8 +343,7 @@ impl Wanted {
         holds_key && (self.from_ms..=self.to_ms).contains(&start_ms)
     }
 
-    /// A range of local keys that holds all of ours in one segment, and perhaps others: keys of different
-    /// lengths are mixed, because the start follows the key without a separator.
+    /// Keys of different lengths are mixed, because the start follows the key without a separator.
     fn range_in(&self, segment: i64) -> KeyRange {
         let segment = segment.to_be_bytes();
         match &self.keys {
@@ -403,16 +403,7 @@ pub struct WindowEntry<'a> {
 ///
 /// As an [`Iterator`] it hands out owned parts: key, start and value. [`WindowIter::next_entry`] hands
 /// out borrowed ones and copies nothing.
-pub struct WindowIter<'a> {
-    state: &'a TaskState,
-    store: StoreIx,
-    wanted: Wanted,
-    direction: Direction,
-    /// The first and last segment not yet begun.
-    segments: Option<(i64, i64)>,
-    /// The walk through the segment at hand.
-    inside: Option<RangeIter<'a>>,
-}
+pub struct WindowIter<'a>(SegmentWalk<'a, Wanted>);
 
 impl WindowIter<'_> {
     /// Moves to the next entry and hands it out; `None` at the end.
@@ -420,42 +411,11 @@ impl WindowIter<'_> {
     /// # Errors
     /// If the engine cannot be read.
     pub fn next_entry(&mut self) -> Result<Option<WindowEntry<'_>>, StateError> {
-        loop {
-            match &mut self.inside {
-                None => {
-                    let Some(segment) = self.next_segment() else {
-                        return Ok(None);
-                    };
-                    let range = self.wanted.range_in(segment);
-                    self.inside = Some(self.state.range(self.store, &range, self.direction)?);
-                }
-                Some(inside) => {
-                    inside.advance()?;
-                    match inside.entry().map(|(local, _)| self.wanted.accepts(local)) {
-                        Some(true) => break,
-                        Some(false) => {}
-                        None => self.inside = None,
-                    }
-                }
-            }
-        }
-        Ok(self.entry())
-    }
-
-    fn entry(&self) -> Option<WindowEntry<'_>> {
-        let (local, value) = self.inside.as_ref()?.entry()?;
-        let WindowKey { key, start_ms, seq } = parse_local_key(local)?;
-        Some(WindowEntry { key, start_ms, seq, value })
-    }
-
-    fn next_segment(&mut self) -> Option<i64> {
-        let (first, last) = self.segments?;
-        let (segment, rest) = match self.direction {
-            Direction::Forward => (first, (first + 1, last)),
-            Direction::Reverse => (last, (first, last - 1)),
+        let Some((local, value)) = self.0.next_entry()? else {
+            return Ok(None);
         };
-        self.segments = (first < last).then_some(rest);
-        Some(segment)
+        let parsed = parse_local_key(local);
+        Ok(parsed.map(|WindowKey { key, start_ms, seq }| WindowEntry { key, start_ms, seq, value }))
     }
 }
 
